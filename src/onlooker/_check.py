@@ -1,0 +1,61 @@
+"""One voice for impossible values: each check raises `TermsError` with the key, the value and what would do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from onlooker.errors import TermsError
+
+
+def positive(**values: float) -> None:
+    """Refuse a value that is not a finite number above 0.
+
+    >>> positive(clip=1.0)
+    >>> positive(clip=-1.0)
+    Traceback (most recent call last):
+    onlooker.errors.TermsError: clip = -1.0 must be a finite number above 0.
+    """
+    for name, value in values.items():
+        if not (math.isfinite(value) and value > 0):
+            raise TermsError(f"{_key(name)} = {value} must be a finite number above 0.")
+
+
+def non_negative(**values: float) -> None:
+    """Refuse a value that is not a finite number, 0 or above."""
+    for name, value in values.items():
+        if not (math.isfinite(value) and value >= 0):
+            raise TermsError(f"{_key(name)} = {value} must be a finite number, 0 or above.")
+
+
+def rate(**values: float) -> None:
+    """Refuse a value outside (0, 1]."""
+    for name, value in values.items():
+        if not 0 < value <= 1:
+            raise TermsError(f"{_key(name)} = {value} must be above 0 and at most 1.")
+
+
+def probability(**values: float) -> None:
+    """Refuse a value outside (0, 1), such as a delta of 1."""
+    for name, value in values.items():
+        if not 0 < value < 1:
+            raise TermsError(f"{_key(name)} = {value} must be above 0 and below 1.")
+
+
+def at_least(bound: int, **values: int) -> None:
+    """Refuse a whole number below `bound`."""
+    for name, value in values.items():
+        if value < bound:
+            raise TermsError(f"{_key(name)} = {value} must be at least {bound}.")
+
+
+def one_of(choices: Iterable[str], **values: str) -> None:
+    """Refuse a word that is not among `choices`."""
+    known = sorted(choices)
+    for name, value in values.items():
+        if value not in known:
+            raise TermsError(f'{_key(name)} = "{value}" is not known; choose one of {", ".join(known)}.')
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "-")

@@ -1,0 +1,32 @@
+"""What can go wrong, by whom it can be mended.
+
+Every message is one sentence that names the key, the value and what would do, because it is printed as it is.
+"""
+
+
+class OnlookerError(Exception):
+    """The root of all errors that a user can mend; the command prints its message and exits with status 2."""
+
+
+class ConfigError(OnlookerError):
+    """A configuration file, an option or a `--set` that cannot be understood."""
+
+
+class TermsError(OnlookerError):
+    """A value that no run could have: epsilon 0, a rate above 1, an unknown observer."""
+
+
+class UnpricedError(OnlookerError):
+    """A combination whose privacy cannot be priced soundly, and which therefore does not run."""
+
+
+class DataError(OnlookerError):
+    """Data that is missing, unreadable or not what the configuration says."""
+
+
+class ModelError(OnlookerError):
+    """A model that cannot be trained under the terms: it keeps state, or has no parameters."""
+
+
+class FolderError(OnlookerError):
+    """A run folder that cannot be written, read or resumed."""

@@ -1,0 +1,1 @@
+"""Everything that decides an epsilon; an auditor reads this room and stops."""

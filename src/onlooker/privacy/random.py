@@ -1,0 +1,127 @@
+"""Where randomness comes from: secret streams for life, repeatable streams for study.
+
+A `Stream` is the AES-256 key stream in counter mode, which is what every coin, mask and noise in Onlooker is made
+of; nothing that touches privacy ever uses the generators of numpy or torch. A `Source` hands out one stream for each
+(purpose, round, party), so that what one party draws never depends on how many workers there are, on the order in
+which clients run, or on how a process was started.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+_ZERO_COUNTER = bytes(16)
+
+
+class Stream:
+    """A stream of uniform bits that only the holder of its 256-bit key can tell from noise.
+
+    Two streams of one key give the same bits. The key is never printed.
+
+    >>> Stream(bytes(32)).integers(2).tolist()
+    [8612604663577273308, 9739420712508440643]
+    """
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != 32:
+            raise ValueError(f"a stream needs a key of 32 bytes, not {len(key)}")
+        self._encryptor = Cipher(algorithms.AES256(key), modes.CTR(_ZERO_COUNTER)).encryptor()
+
+    def __repr__(self) -> str:
+        return "Stream(secret)"
+
+    def bytes(self, count: int) -> bytes:
+        """The next `count` bytes."""
+        return self._encryptor.update(bytes(count))
+
+    def integers(self, count: int) -> NDArray[np.uint64]:
+        """The next `count` integers, `uint64[count]`, each uniform on 0 to 2^64 - 1."""
+        drawn = np.empty(count, dtype="<u8")
+        self._encryptor.update_into(bytes(8 * count), drawn.view(np.uint8).data)
+        return drawn.astype(np.uint64, copy=False)
+
+    def below(self, bound: int) -> int:
+        """One integer, exactly uniform on 0 to bound - 1 (by rejection); `bound` is at most 2^64."""
+        limit = 2**64 - 2**64 % bound
+        while (drawn := int(self.integers(1)[0])) >= limit:
+            continue
+        return drawn % bound
+
+    def coins(self, rate: float, count: int) -> NDArray[np.bool_]:
+        """`bool[count]`, each true with probability floor(2^64 rate) / 2^64: exact down to a rate of 2^-11.
+
+        Below that the probability is too small by less than 2^-64, never too large: an amplification that is priced
+        at `rate` holds for what is drawn.
+        """
+        if rate >= 1:
+            return np.ones(count, dtype=bool)
+        return self.integers(count) < np.uint64(int(rate * 2**64))
+
+    def subset(self, size: int, of: int) -> tuple[int, ...]:
+        """A uniform subset of `size` among 0 to `of` - 1, sorted (the first steps of a Fisher-Yates shuffle)."""
+        pool = list(range(of))
+        for place in range(size):
+            other = place + self.below(of - place)
+            pool[place], pool[other] = pool[other], pool[place]
+        return tuple(sorted(pool[:size]))
+
+    def seed(self) -> int:
+        """A 63-bit seed for a generator that decides nothing private: batch order, initial weights."""
+        return int(self.integers(1)[0] >> np.uint64(1))
+
+
+class Source(Protocol):
+    """Who hands out streams, one for each purpose, round and party."""
+
+    @property
+    def repeatable(self) -> bool:
+        """True if the same names give the same bits again: fit for a study, never for a deployment."""
+        ...
+
+    def stream(self, purpose: str, round: int = 0, party: str = "") -> Stream:
+        """The stream of one party for one purpose in one round."""
+        ...
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """Streams derived from one public seed, for a study that must be repeatable (privacy.md rule 9).
+
+    Whoever knows the seed knows the noise: a run of this source protects nobody, and reports of it say so.
+
+    >>> study = Seeded(42)
+    >>> study.stream("noise", 3, "aux:0").bytes(4) == study.stream("noise", 3, "aux:0").bytes(4)
+    True
+    >>> study.stream("noise", 3, "aux:0").bytes(4) == study.stream("noise", 3, "aux:1").bytes(4)
+    False
+    """
+
+    seed: int
+    repeatable: bool = True
+
+    def stream(self, purpose: str, round: int = 0, party: str = "") -> Stream:
+        """HKDF-SHA256 over the seed, with the purpose, round and party as context."""
+        context = "|".join(("onlooker/study", purpose, str(round), party)).encode()
+        root = hashlib.sha256(f"onlooker/seed|{self.seed}".encode()).digest()
+        return Stream(HKDF(algorithm=SHA256(), length=32, salt=None, info=context).derive(root))
+
+
+@dataclass(frozen=True)
+class System:
+    """Streams keyed afresh by the operating system at every call: what a deployment must use."""
+
+    repeatable: bool = False
+
+    def stream(self, purpose: str, round: int = 0, party: str = "") -> Stream:
+        """A stream that nobody can draw again; the names are ignored."""
+        del purpose, round, party
+        return Stream(secrets.token_bytes(32))
