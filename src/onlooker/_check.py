@@ -1,4 +1,7 @@
-"""One voice for impossible values: each check raises `TermsError` with the key, the value and what would do."""
+"""One voice for impossible values: each check raises `TermsError` with the key, the value and what would do.
+
+A key is written as an argument's name, with `__` for the dot between table and key and `_` for a hyphen.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from onlooker.errors import TermsError
 def positive(**values: float) -> None:
     """Refuse a value that is not a finite number above 0.
 
-    >>> positive(clip=1.0)
-    >>> positive(clip=-1.0)
+    >>> positive(privacy__clip=1.0)
+    >>> positive(privacy__clip=-1.0)
     Traceback (most recent call last):
-    onlooker.errors.TermsError: clip = -1.0 must be a finite number above 0.
+    onlooker.errors.TermsError: privacy.clip = -1.0 must be a finite number above 0.
     """
     for name, value in values.items():
         if not (math.isfinite(value) and value > 0):
@@ -58,4 +61,4 @@ def one_of(choices: Iterable[str], **values: str) -> None:
 
 
 def _key(name: str) -> str:
-    return name.replace("_", "-")
+    return name.replace("__", ".").replace("_", "-")

@@ -30,3 +30,7 @@ class ModelError(OnlookerError):
 
 class FolderError(OnlookerError):
     """A run folder that cannot be written, read or resumed."""
+
+
+class SealedError(OnlookerError):
+    """Other bytes for a round that was sealed before: two noises on one sum would tell more than one, so it is given up."""

@@ -1,0 +1,226 @@
+"""The command: plan, run, resume, report."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+
+from onlooker import __version__, config, display, report, run
+from onlooker.config import Prepared
+from onlooker.errors import FolderError, OnlookerError, TermsError
+from onlooker.folder import RunFolder
+from onlooker.privacy.forecast import forecast
+from onlooker.privacy.ledger import Ledger
+from onlooker.privacy.statement import find, to_json
+from onlooker.round import Study
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Differentially private federated learning that prints one epsilon for every observer.",
+)
+
+_SETTINGS = typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override a key of the file; may be repeated.")
+_FILE = typer.Argument(help="The configuration, one TOML file.", show_default=False)
+_FOLDER = typer.Argument(help="A run folder.", show_default=False)
+_DEVICE = typer.Option("--device", help="Where tensors live: cpu, cuda, cuda:1.")
+_ENGINES = ("loop",)
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def plan(
+    file: Annotated[Path, _FILE],
+    settings: Annotated[list[str] | None, _SETTINGS] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    subject: Annotated[str | None, typer.Option("--subject", help="Ask about one client, such as client:0.")] = None,
+    observer: Annotated[str | None, typer.Option("--observer", help="Ask about one observer or coalition.")] = None,
+) -> None:
+    """Say what every observer will be able to learn, and whether anything will be learned, before any data are read."""
+    with _sentences():
+        prepared = _prepare(file, settings)
+        terms = prepared.agreement.terms
+        ledger = Ledger.plan(terms)
+        observers = (observer,) if observer else prepared.agreement.observers
+        subjects = None if subject is None else [_client(subject, terms.clients)]
+        findings = find(ledger, observers, subjects)
+        if as_json:
+            print(json.dumps(to_json(ledger, findings), allow_nan=False))
+        else:
+            display.show_plan(Console(), prepared, ledger, findings)
+
+
+@app.command(name="run")
+def run_command(
+    file: Annotated[Path, _FILE],
+    settings: Annotated[list[str] | None, _SETTINGS] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The run folder; runs/NAME by default.")] = None,
+    engine: Annotated[str, typer.Option("--engine", help=f"Where clients run: {', '.join(_ENGINES)}.")] = "loop",
+    device: Annotated[str, _DEVICE] = "cpu",
+) -> None:
+    """Train, and leave a run folder; its path is the last line."""
+    with _sentences():
+        if engine not in _ENGINES:
+            raise TermsError(f'--engine "{engine}" is not known; choose {" or ".join(_ENGINES)}.')
+        prepared = _prepare(file, settings)
+        place = out or _next_free(Path("runs"), file.stem)
+        _refuse_used(place)
+        study = config.study(prepared, _device(device))
+        find(Ledger.plan(prepared.agreement.terms), prepared.agreement.observers)  # refuse now what has no price
+        folder = RunFolder.create(
+            place,
+            config.as_toml(prepared.configuration),
+            prepared.agreement.terms,
+            _environment(prepared, study, file.stem),
+            run.starting_tensors(study),
+        )
+        _go(prepared, study, folder)
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, _FOLDER],
+    settings: Annotated[list[str] | None, _SETTINGS] = None,
+    device: Annotated[str, _DEVICE] = "cpu",
+) -> None:
+    """Go on with a run that was cut short; what decides privacy cannot change."""
+    with _sentences():
+        opened = RunFolder.open(folder)
+        configuration = config.parse(opened.configuration(), settings or (), str(folder / "run.toml"))
+        prepared = config.prepare(configuration, folder)
+        changed = run.difference(opened.terms(), prepared.agreement.terms)
+        if changed:
+            raise TermsError(
+                f"{folder} was begun under other terms, which a resumed run cannot change: {'; '.join(changed)}."
+            )
+        _go(prepared, config.study(prepared, _device(device)), opened)
+
+
+@app.command(name="report")
+def report_command(
+    folder: Annotated[Path, _FOLDER],
+    out: Annotated[Path | None, typer.Option("--out", help="The page; DIR/report.html by default.")] = None,
+) -> None:
+    """Write one self-contained HTML page about a run; its path is the last line."""
+    with _sentences():
+        print(report.write(RunFolder.open(folder), out))
+
+
+def main() -> None:
+    """The entry point: configurations may name functions of modules beside them."""
+    sys.path.insert(0, str(Path.cwd()))
+    app()
+
+
+def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
+    console = Console()
+    display.follow(console, prepared, folder, run.simulate(study, folder))
+    page = report.write(folder)
+    findings = find(folder.ledger(), prepared.agreement.observers)
+    display.show_findings(console, folder.ledger(), findings)
+    console.print(f"report {page}", soft_wrap=True, highlight=False)
+    print(folder.path)
+
+
+def _prepare(file: Path, settings: list[str] | None) -> Prepared:
+    prepared = config.prepare(config.load(file, settings or ()), file.parent)
+    for warning in config.warnings_of(prepared):
+        _say(f"warning: {warning}")
+    expected = forecast(prepared.agreement.terms)
+    if expected.drowned:
+        _say(f"warning: {expected.sentence()}")
+    return prepared
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """Turn every error that a user can mend into one sentence and exit status 2."""
+    try:
+        yield
+    except OnlookerError as error:
+        _say(f"error: {error}")
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        _say("stopped; `onlooker resume` with the run folder goes on from the last finished round.")
+        raise typer.Exit(130) from None
+
+
+def _say(sentence: str) -> None:
+    print(f"onlooker: {sentence}", file=sys.stderr)
+
+
+def _client(name: str, clients: int) -> int:
+    kind, _, number = name.partition(":")
+    if kind != "client" or not number.isdigit() or int(number) >= clients:
+        raise TermsError(f'--subject "{name}" is not known; name client:0 to client:{clients - 1}.')
+    return int(number)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise TermsError(f'--device "{name}" cannot be used: {str(error).splitlines()[0]}') from error
+    return device
+
+
+def _next_free(parent: Path, name: str) -> Path:
+    places = (parent / (name if number == 1 else f"{name}-{number}") for number in range(1, 10**6))
+    return next(place for place in places if not place.exists())
+
+
+def _refuse_used(place: Path) -> None:
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise FolderError(f"the run folder {place} exists already; name another by --out, or resume it.")
+
+
+def _environment(prepared: Prepared, study: Study, name: str) -> dict[str, Any]:
+    """What `env.json` says: enough to tell what ran, on what, with whose versions."""
+    configuration, description = prepared.configuration, prepared.description
+    packages = ("numpy", "scipy", "torch", "dp-accounting", "cryptography", "safetensors", "pydantic")
+    return {
+        "onlooker": __version__,
+        "name": name,
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {package: importlib.metadata.version(package) for package in packages},
+        "seed": configuration.task.seed,
+        "threads": torch.get_num_threads(),
+        "device": str(study.device),
+        "task": configuration.task.method,
+        "data": {
+            "name": description.name,
+            "clients": configuration.data.clients,
+            "partition": configuration.data.partition,
+            "test-records": len(study.federation.test),
+            "preprocessing": list(description.preprocessing),
+            "uncharged": list(description.uncharged),
+        },
+        "model": {"name": configuration.model.name, "parameters": prepared.model.size},
+        "observers": list(prepared.agreement.observers),
+        "target-epsilon": prepared.agreement.target,
+        "forecast": forecast(prepared.agreement.terms).sentence(),
+        "warnings": config.warnings_of(prepared),
+    }

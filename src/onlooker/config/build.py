@@ -1,0 +1,170 @@
+"""From a configuration to a study that is ready to run, and what a user should be warned of."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+import torch
+
+from onlooker import data, models
+from onlooker.config.kinds import kind_of
+from onlooker.config.schema import Configuration
+from onlooker.config.terms import Agreement, agree
+from onlooker.errors import ConfigError, DataError
+from onlooker.methods.method import Method
+from onlooker.privacy.random import Seeded, Source, System
+from onlooker.round import Study
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A configuration that was found possible and priced; no data were read for it.
+
+    Attributes:
+        configuration: the file, its paths made absolute.
+        description: the public facts of the data.
+        model: what is trained.
+        agreement: the terms, and who is to be guarded against.
+        method: the method under those terms.
+    """
+
+    configuration: Configuration
+    description: data.Description
+    model: models.Model
+    agreement: Agreement
+    method: Method
+
+
+def prepare(configuration: Configuration, base: Path) -> Prepared:
+    """Check a whole configuration and price it.
+
+    Args:
+        configuration: as it was read.
+        base: the folder that paths in it are relative to.
+
+    Raises:
+        OnlookerError: one sentence for the first fault.
+    """
+    kind = kind_of(configuration.task.method)
+    _check_training(configuration)
+    configuration = _absolute(configuration, base)
+    description = data.describe(data_settings(configuration))
+    model = models.build(
+        configuration.model.name, description.shape, description.outputs, description.task, description.symbols
+    )
+    agreement = agree(configuration, kind, model.size)
+    return Prepared(configuration, description, model, agreement, kind.make(agreement.terms, configuration))
+
+
+def study(prepared: Prepared, device: torch.device) -> Study:
+    """The study itself: this reads the data.
+
+    Raises:
+        DataError: if they cannot be read, or are not what the configuration says.
+    """
+    configuration = prepared.configuration
+    source = source_of(configuration)
+    federation = data.load(data_settings(configuration), source)
+    if len(federation.clients) != configuration.data.clients:
+        raise DataError(
+            f"data.clients = {configuration.data.clients}, but the data hold {len(federation.clients)} clients; "
+            "write that number."
+        )
+    return Study(prepared.method, prepared.model, federation, source, device, configuration.evaluation.every)
+
+
+def source_of(configuration: Configuration) -> Source:
+    """Streams from the seed, or from the operating system where the seed is "system"."""
+    seed = configuration.task.seed
+    return System() if isinstance(seed, str) else Seeded(seed)
+
+
+def data_settings(configuration: Configuration) -> data.DataSettings:
+    """The [data] table as the data room takes it."""
+    table = configuration.data
+    for name, bounds in table.ranges.items():
+        if len(bounds) != 2:
+            raise ConfigError(f"data.ranges.{name} = {bounds} must be a pair, such as [0, 100].")
+    return data.DataSettings(
+        name=table.name,
+        root=Path(table.root) if table.root else None,
+        clients=table.clients,
+        partition=table.partition,
+        alpha=table.alpha,
+        classes_per_client=table.classes_per_client,
+        id_column=table.id_column,
+        label_column=table.label_column,
+        task=table.task,
+        classes=tuple(table.classes),
+        categories={name: tuple(levels) for name, levels in table.categories.items()},
+        ranges={name: (low, high) for name, (low, high) in table.ranges.items()},
+        ignore_columns=tuple(table.ignore_columns),
+        missing_columns=tuple(table.missing_columns),
+        test_file=table.test_file,
+        test_fraction=table.test_fraction,
+    )
+
+
+def as_toml(configuration: Configuration) -> str:
+    """The configuration as a file again, with what was given and nothing else."""
+    return tomli_w.dumps(configuration.model_dump(by_alias=True, exclude_unset=True, exclude_none=True))
+
+
+def warnings_of(prepared: Prepared) -> list[str]:
+    """What does not stop a run but should not pass unseen, one sentence each."""
+    configuration, terms = prepared.configuration, prepared.agreement.terms
+    found = [*_unused(configuration)]
+    if terms.unit == "none":
+        return ["no guarantee: this method adds no noise, and every party that sees a message sees what is in it.", *found]
+    if terms.delta >= 1 / terms.expected_units:
+        found.append(
+            f"privacy.delta = {terms.delta:g} is not below 1 / {terms.expected_units:g}, one over the expected number of "
+            f"units ({terms.unit}s): such a delta would allow to publish one unit whole."
+        )
+    return found
+
+
+def _check_training(configuration: Configuration) -> None:
+    training = configuration.training
+    if training.steps and training.epochs:
+        raise ConfigError(f"training.steps = {training.steps} and training.epochs = {training.epochs} exclude each other; name one.")
+    positive = {"learning-rate": training.learning_rate, "server-learning-rate": training.server_learning_rate}
+    for key, value in positive.items():
+        if not (math.isfinite(value) and value > 0):
+            raise ConfigError(f"training.{key} = {value} must be a finite number above 0.")
+    for key, value in {"momentum": training.momentum, "server-momentum": training.server_momentum}.items():
+        if not 0 <= value < 1:
+            raise ConfigError(f"training.{key} = {value} must be at least 0 and below 1.")
+    if not (math.isfinite(training.weight_decay) and training.weight_decay >= 0):
+        raise ConfigError(f"training.weight-decay = {training.weight_decay} must be a finite number, 0 or above.")
+
+
+def _unused(configuration: Configuration) -> list[str]:
+    """Keys that the file gives and this method does not look at."""
+    by_records = kind_of(configuration.task.method).by_records
+    training, table = configuration.training, configuration.data
+    unused: dict[str, Any] = {}
+    if by_records:
+        given = {"steps": training.steps, "epochs": training.epochs, "batch-size": training.batch_size}
+        defaults = {"steps": 1, "epochs": None, "batch-size": 64}
+        unused = {f"training.{key}": value for key, value in given.items() if value not in (None, defaults[key])}
+        reason = "dp-sgd takes one step a round, over the records that sampling.records draws"
+    else:
+        given = {"data.expected-records": table.expected_records, "data.max-records": table.max_records}
+        unused = {key: value for key, value in given.items() if value is not None}
+        if configuration.sampling.records:
+            unused["sampling.records.rate"] = configuration.sampling.records.rate
+        reason = "only where the unit is a record does a silo draw records"
+    return [f"{key} = {value} is not used: {reason}." for key, value in unused.items()]
+
+
+def _absolute(configuration: Configuration, base: Path) -> Configuration:
+    root = configuration.data.root
+    if root is None:
+        return configuration
+    table = configuration.data.model_copy(update={"root": str((base / root).resolve())})
+    return configuration.model_copy(update={"data": table})

@@ -1,0 +1,173 @@
+"""Each choice of the file that decides privacy, on its own: from words and numbers to one frozen part of the terms."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from onlooker import _check
+from onlooker.config.kinds import Kind
+from onlooker.config.schema import Configuration
+from onlooker.errors import ConfigError, TermsError, UnpricedError
+from onlooker.privacy.mechanisms import Gaussian, Mechanism, RoundedGaussian
+from onlooker.privacy.sampling import ClientSampling, Everyone, Poisson, PoissonRecords, fixed_size
+from onlooker.privacy.summation import Plain, Shared, Summation
+from onlooker.privacy.training import Training
+from onlooker.types import Adjacency, NoisedBy, Unit
+
+_UNITS = ("client", "person", "record", "none")
+_ADJACENCIES = ("zero-out", "add-or-remove", "replace-one")
+_MECHANISMS: Mapping[str, Callable[[float], Mechanism]] = {"gaussian": RoundedGaussian, "float-gaussian": Gaussian}
+
+
+def unit_of(configuration: Configuration, kind: Kind) -> Unit:
+    """What is guarded."""
+    unit = configuration.privacy.unit or kind.unit
+    _check.one_of(_UNITS, privacy__unit=unit)
+    if unit == "person":
+        raise ConfigError('privacy.unit = "person" is not built yet; choose client, record or none.')
+    return cast(Unit, unit)
+
+
+def adjacency_of(name: str) -> Adjacency:
+    _check.one_of(_ADJACENCIES, privacy__adjacency=name)
+    return cast(Adjacency, name)
+
+
+def mechanism_of(name: str, multiplier: float) -> Mechanism:
+    if name in ("tree", "banded"):
+        raise ConfigError(f'privacy.mechanism = "{name}" is not built yet; choose gaussian.')
+    _check.one_of(_MECHANISMS, privacy__mechanism=name)
+    return _MECHANISMS[name](multiplier)
+
+
+def noised_by_of(configuration: Configuration, summation: Summation) -> NoisedBy:
+    name = configuration.privacy.noised_by or ("servers" if isinstance(summation, Shared) else "server")
+    _check.one_of(("server", "servers", "clients"), privacy__noised_by=name)
+    return cast(NoisedBy, name)
+
+
+def bounds_of(configuration: Configuration, unit: Unit) -> float | tuple[float, ...]:
+    """What one unit of each client adds at the most: its clip times its weight."""
+    clip, weights = configuration.privacy.clip, weights_of(configuration, unit)
+    if isinstance(clip, list) and unit == "record":
+        raise TermsError(f"privacy.clip = {clip} must be one number where the unit is a record.")
+    for one in clip if isinstance(clip, list) else [clip]:
+        _check.positive(privacy__clip=one)
+    if not isinstance(clip, list) and not weights:
+        return clip
+    clients = configuration.data.clients
+    each = tuple(clip) if isinstance(clip, list) else (clip,) * clients
+    if len(each) != clients:
+        raise TermsError(f"privacy.clip names {len(each)} bounds for data.clients = {clients}; name one each.")
+    return tuple(one * weight for one, weight in zip(each, weights or (1.0,) * clients, strict=True))
+
+
+def weights_of(configuration: Configuration, unit: Unit) -> tuple[float, ...]:
+    weights = tuple(configuration.data.weights or ())
+    if not weights:
+        return ()
+    if unit != "client":
+        raise TermsError(f'data.weights weighs clients, which privacy.unit = "{unit}" cannot price; leave it out.')
+    if len(weights) != configuration.data.clients:
+        raise TermsError(
+            f"data.weights names {len(weights)} weights for data.clients = {configuration.data.clients}; name one each."
+        )
+    for weight in weights:
+        _check.positive(data__weights=weight)
+    return weights
+
+
+def summation_of(configuration: Configuration, kind: Kind) -> Summation:
+    servers = configuration.servers
+    if servers is None:
+        return Shared() if kind.shares else Plain()
+    if servers.ring_bits not in (32, 64):
+        raise TermsError(f"servers.ring-bits = {servers.ring_bits} is no ring that shares travel in; choose 32 or 64.")
+    return Shared(servers.count, servers.corrupt, servers.relay, _hosts(servers.hosted_by), servers.min_batch)
+
+
+def _hosts(names: list[str]) -> tuple[int, ...]:
+    hosts: list[int] = []
+    for name in names:
+        match = re.fullmatch(r"client:(\d+)", name)
+        if not match:
+            raise TermsError(f'servers.hosted-by = "{name}" is no client; write it as "client:0".')
+        hosts.append(int(match[1]))
+    return tuple(hosts)
+
+
+def client_sampling_of(configuration: Configuration, kind: Kind) -> ClientSampling:
+    table = configuration.sampling.clients
+    name = table.name if table and table.given("name") else kind.sampling
+    rate = 0.5 if table is None or table.rate is None else table.rate
+    if name in ("random-allocation", "cyclic", "fixed-offset"):
+        raise ConfigError(f'sampling.clients.name = "{name}" is not built yet; choose poisson, fixed-size or all.')
+    _check.one_of(("poisson", "fixed-size", "all"), sampling__clients__name=name)
+    if table and table.cover_traffic and name != "poisson":
+        raise UnpricedError(
+            f'sampling.clients.cover-traffic = true hides coins that clients flip, and "{name}" has none; '
+            'use name = "poisson".'
+        )
+    if name == "all":
+        if table and table.rate not in (None, 1, 1.0):
+            raise TermsError(f'sampling.clients.rate = {table.rate} means nothing with name = "all"; leave it out.')
+        return Everyone()
+    if name == "fixed-size":
+        if isinstance(rate, list):
+            raise TermsError(f"sampling.clients.rate = {rate} must be one number where the cohort has a fixed size.")
+        return fixed_size(rate, configuration.data.clients)
+    cover = table.cover_traffic if table else False
+    return Poisson(tuple(float(one) for one in rate) if isinstance(rate, list) else float(rate), cover)
+
+
+def training_of(configuration: Configuration, kind: Kind) -> Training:
+    if not kind.by_records:
+        return Training()
+    table = configuration.sampling.records
+    name, rate = (table.name, table.rate) if table else ("poisson", 0.01)
+    if name != "poisson":
+        raise ConfigError(f'sampling.records.name = "{name}" is not built for dp-sgd; choose poisson.')
+    expected = configuration.data.expected_records
+    if expected is None:
+        raise ConfigError(
+            "data.expected-records is missing; name the public number of records that a silo is taken to have, which "
+            "the released mean is divided by."
+        )
+    return Training("nothing", PoissonRecords(rate), expected, configuration.data.max_records or 2 * expected)
+
+
+def observers_of(configuration: Configuration, kind: Kind) -> tuple[str, ...]:
+    named = configuration.privacy.observers
+    if named is not None:
+        if not named:
+            raise TermsError("privacy.observers = [] names nobody; name at least public.")
+        return tuple(named)
+    summation = summation_of(configuration, kind)
+    if not isinstance(summation, Shared):
+        return ("public", "coordinator")
+    every = "+".join(f"aux:{server}" for server in range(summation.count))
+    hosted = [f"aux:{server}+client:{host}" for server, host in enumerate(summation.hosted_by)]
+    return ("public", "coordinator", "aux:0", *hosted, every)
+
+
+def refuse_unbuilt(configuration: Configuration) -> None:
+    privacy = configuration.privacy
+    for key, value, built in (
+        ("split", configuration.split, None),
+        ("groups", configuration.groups, None),
+        ("privacy.divisor", privacy.divisor, "public"),
+        ("privacy.clip-mode", privacy.clip_mode, "update"),
+        ("privacy.adaptive-clip", privacy.adaptive_clip, None),
+        ("privacy.bands", privacy.bands, None),
+        ("evaluation.private", configuration.evaluation.private, False),
+        ("data.person-column", configuration.data.person_column, None),
+    ):
+        if value != built:
+            shown = f'"{value}"' if isinstance(value, str) else str(value).lower()
+            advice = "leave it out" if built is None else f"write {str(built).lower()}, or leave it out"
+            raise ConfigError(f"{key} = {shown} is not built for {configuration.task.method}; {advice}.")
+    if math.isnan(privacy.delta):
+        raise TermsError("privacy.delta = nan must be above 0 and below 1.")

@@ -1,0 +1,134 @@
+"""From a file and `--set` options to a `Configuration`, with errors that name the key and the line."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+import types
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from onlooker.config.schema import Configuration, Table
+from onlooker.errors import ConfigError
+
+_WANTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "string_type": "a text in quotes",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "greater_than_equal": "at least 1",
+    "literal_error": "one of the words that it knows",
+}
+
+
+def load(path: Path, settings: Iterable[str] = ()) -> Configuration:
+    """Read a configuration file.
+
+    Args:
+        path: the TOML file.
+        settings: `table.key=value` options that override it, each value as TOML would write it, or a bare word.
+
+    Raises:
+        ConfigError: if it cannot be read, or a table, key, type or option is wrong: one sentence for the first fault.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"the configuration {path} cannot be read: {reason}.") from error
+    return parse(text, settings, path.name)
+
+
+def parse(text: str, settings: Iterable[str] = (), name: str = "run.toml") -> Configuration:
+    """As `load`, from the text of a file called `name`."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name} is not TOML: {error}.") from error
+    for setting in settings:
+        _override(table, setting)
+    try:
+        return Configuration.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(_sentence(error.errors()[0], text, name)) from error
+
+
+def _override(table: dict[str, Any], setting: str) -> None:
+    key, separator, value = setting.partition("=")
+    *tables, last = key.strip().split(".")
+    if not separator or not tables or not last:
+        raise ConfigError(f'--set "{setting}" must be of the form table.key=value, such as --set privacy.epsilon=4.')
+    for name in tables:
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f'--set "{setting}" goes through {name}, which is a value and not a table.')
+    try:
+        table[last] = tomllib.loads(f"value = {value.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        table[last] = value.strip()
+
+
+def _sentence(error: ErrorDetails, text: str, name: str) -> str:
+    # pydantic adds the tried type to the path of a union; keys of ours are lower case and hold no brackets.
+    path = [str(part) for part in error["loc"] if isinstance(part, int) or re.fullmatch(r"[^\[\]()]+", str(part))]
+    path = [part for part in path if part not in ("float", "int", "str", "bool")]
+    key = ".".join(path)
+    where = _line(path, text)
+    prefix = f"{name}, line {where}: " if where else f"{name}: "
+    if error["type"] == "extra_forbidden":
+        return f"{prefix}{_unknown(path)}"
+    if error["type"] == "missing":
+        return f"{prefix}{key} is missing; name it."
+    if error["type"] == "literal_error":
+        return f"{prefix}{key} = {_shown(error['input'])} must be {error['ctx']['expected']}."  # type: ignore[typeddict-item]
+    wanted = _WANTED.get(error["type"], error["msg"].lower())
+    return f"{prefix}{key} = {_shown(error['input'])} must be {wanted}."
+
+
+def _unknown(path: list[str]) -> str:
+    known = _known(Configuration, path[:-1])
+    nearest = difflib.get_close_matches(path[-1], known, 1, 0.0)[0]
+    kind = "table" if len(path) == 1 or path[-1] in ("clients", "records") and path[0] == "sampling" else "key"
+    where = f"[{'.'.join(path[:-1])}]" if len(path) > 1 else "a configuration"
+    return f'the {kind} "{path[-1]}" is not known in {where}; the nearest known name is "{nearest}".'
+
+
+def _known(table: type[Table], path: list[str]) -> list[str]:
+    """The keys of the table at `path`."""
+    for name in path:
+        field = next(field for field in table.model_fields.values() if field.alias == name)
+        candidates = [field.annotation, *get_args(field.annotation)]
+        table = next(one for one in candidates if isinstance(one, type) and issubclass(one, Table))
+    return [field.alias or "" for field in table.model_fields.values()]
+
+
+def _line(path: list[str], text: str) -> int | None:
+    """The line of a key, found by reading headers and keys as they stand; None where it came by other ways."""
+    table: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[+\s*([^\]]+?)\s*\]+", line):
+            table = [part.strip().strip("\"'") for part in header[1].split(".")]
+            if table == path:
+                return number
+        elif assignment := re.match(r"\s*([A-Za-z0-9_.\"'-]+)\s*=", line):
+            key = table + [part.strip("\"'") for part in assignment[1].split(".")]
+            if key == path[: len(key)]:
+                return number
+    return None
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "a table" if isinstance(value, (Mapping, types.MappingProxyType)) else str(value)

@@ -1,0 +1,152 @@
+"""From a configuration to the terms: every choice that decides privacy is made here, before any data are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onlooker import _check
+from onlooker.config import choices
+from onlooker.config.kinds import Kind
+from onlooker.config.schema import Configuration
+from onlooker.errors import TermsError
+from onlooker.privacy.calibration import calibrate
+from onlooker.privacy.channel import Channel
+from onlooker.privacy.grid import Grid, choose_fraction_bits
+from onlooker.privacy.mechanisms import NoNoise
+from onlooker.privacy.sampling import ClientSampling
+from onlooker.privacy.summation import Shared
+from onlooker.privacy.terms import Terms
+from onlooker.privacy.training import Training
+from onlooker.types import Unit
+
+_PLAIN_RING_BITS = 64  # nothing is saved by a narrow ring where rows are summed in one place
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The terms of a configuration, and who is to be guarded against.
+
+    Attributes:
+        terms: all that decides privacy.
+        observers: the threat model: the observers whose epsilon is reported.
+        target: the epsilon that the noise was calibrated to, or None where the noise was given.
+    """
+
+    terms: Terms
+    observers: tuple[str, ...]
+    target: float | None
+
+
+def agree(configuration: Configuration, kind: Kind, size: int) -> Agreement:
+    """The agreement that a configuration comes to for a model of `size` parameters.
+
+    Raises:
+        OnlookerError: one sentence for the first impossible, unbuilt or unpriceable choice.
+    """
+    choices.refuse_unbuilt(configuration)
+    privacy = configuration.privacy
+    unit = choices.unit_of(configuration, kind)
+    observers = choices.observers_of(configuration, kind)
+    if unit == "none":
+        if privacy.epsilon is not None or privacy.noise_multiplier:
+            raise TermsError('privacy.unit = "none" adds no noise; leave out privacy.epsilon and privacy.noise-multiplier.')
+        if configuration.servers:
+            raise TermsError('privacy.unit = "none" sums rows without a bound, which no ring can hold; leave out [servers].')
+        terms = _terms(configuration, kind, unit, size, 0.0)
+        return Agreement(_with_known(terms, observers), observers, None)
+    if privacy.epsilon is not None and privacy.noise_multiplier is not None:
+        raise TermsError(
+            f"privacy.epsilon = {privacy.epsilon} and privacy.noise-multiplier = {privacy.noise_multiplier} say the "
+            "same thing twice; name one of them."
+        )
+    if privacy.epsilon is not None:
+        _check.positive(privacy__epsilon=privacy.epsilon)
+        multiplier = _calibrated(configuration, kind, unit, size, observers, privacy.epsilon)
+    elif privacy.noise_multiplier is not None:
+        multiplier = privacy.noise_multiplier
+    else:
+        raise TermsError("privacy.epsilon is missing; name it, or privacy.noise-multiplier, to say how much noise is added.")
+    terms = _terms(configuration, kind, unit, size, multiplier)
+    return Agreement(_with_known(terms, observers), observers, privacy.epsilon)
+
+
+def _calibrated(
+    configuration: Configuration, kind: Kind, unit: Unit, size: int, observers: tuple[str, ...], epsilon: float
+) -> float:
+    """The least noise that keeps every named observer that can have a guarantee to epsilon."""
+    start = _with_known(_terms(configuration, kind, unit, size, 1.0), observers)
+    signatures: dict[object, tuple[int, str]] = {}
+    for observer in observers:
+        for subject in range(start.clients):
+            if f"client:{subject}" not in observer.split("+"):
+                signatures.setdefault(start.round_event(subject, observer), (subject, observer))
+    pairs = [pair for pair in signatures.values() if start.has_guarantee(*pair)]
+    if not pairs:
+        raise TermsError(
+            f"privacy.epsilon = {epsilon} cannot be kept: none of privacy.observers = {', '.join(observers)} can have a "
+            "guarantee; name one that can, such as public."
+        )
+
+    def events(multiplier: float) -> list[object]:
+        terms = _terms(configuration, kind, unit, size, multiplier)
+        return [terms.event(subject, observer) for subject, observer in pairs]
+
+    return calibrate(events, epsilon, start.delta, start.adjacency)
+
+
+def _terms(configuration: Configuration, kind: Kind, unit: Unit, size: int, multiplier: float) -> Terms:
+    clients = configuration.data.clients
+    sampling = choices.client_sampling_of(configuration, kind)
+    training = choices.training_of(configuration, kind)
+    return Terms(
+        unit=unit,
+        adjacency=choices.adjacency_of(configuration.privacy.adjacency),
+        delta=configuration.privacy.delta,
+        rounds=configuration.task.rounds,
+        clients=clients,
+        sampling=sampling,
+        training=training,
+        channels=(_channel(configuration, kind, unit, size, multiplier, sampling, training),),
+        weights=choices.weights_of(configuration, unit),
+    )
+
+
+def _channel(
+    configuration: Configuration,
+    kind: Kind,
+    unit: Unit,
+    size: int,
+    multiplier: float,
+    sampling: ClientSampling,
+    training: Training,
+) -> Channel:
+    if unit == "none":
+        return Channel(size + 1, NoNoise(), None, "server")  # one more coordinate: the weights travel along
+    bounds = choices.bounds_of(configuration, unit)
+    summation = choices.summation_of(configuration, kind)
+    rows = sampling.size if sampling.name == "fixed-size" else configuration.data.clients
+    rows *= (training.max_records or 1) if kind.by_records else 1
+    bits = configuration.servers.ring_bits if configuration.servers else 32
+    ring = bits if isinstance(summation, Shared) else _PLAIN_RING_BITS
+    fraction = choose_fraction_bits(ring, rows, multiplier, summation.servers, dimension=size, unit=unit)
+    clip = max(bounds) if isinstance(bounds, tuple) else bounds
+    return Channel(
+        size=size,
+        mechanism=choices.mechanism_of(configuration.privacy.mechanism, multiplier),
+        grid=Grid(clip, fraction, ring),
+        noised_by=choices.noised_by_of(configuration, summation),
+        summation=summation,
+        bounds=bounds,
+        sums_records=kind.by_records,
+        max_records=training.max_records or 1,
+    )
+
+
+def _with_known(terms: Terms, observers: tuple[str, ...]) -> Terms:
+    """The same terms, once every observer named is known to them."""
+    for observer in observers:
+        terms.views(0, observer)
+    return terms
+
+

@@ -1,0 +1,75 @@
+"""Your own rows, from a function "package.module:function".
+
+It is called with the `DataSettings` and returns either a `Federation`, or a pair of `Examples`: training
+rows, which are dealt to clients by `data.partition`, and test rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onlooker._entry import called, resolved
+from onlooker.data.federation import DataSettings, Description, Federation, Pool, as_arrays, checked
+from onlooker.errors import DataError
+from onlooker.types import Examples
+
+Custom = Federation | tuple[Pool, Description]
+
+
+def call(settings: DataSettings) -> Custom:
+    """What the function named by `data.name` returns, checked.
+
+    Raises:
+        DataError: if it cannot be imported, raises, or returns something else than it should.
+    """
+    function = resolved(settings.name, "data.name", DataError)
+    returned = called(lambda: function(settings), f'data.name = "{settings.name}"', DataError)
+    match returned:
+        case Federation(description=Description()):
+            return _federation(settings, returned)
+        case (Examples() as train, Examples() as test):
+            return _pool(settings, train, test)
+        case _:
+            raise DataError(
+                f'data.name = "{settings.name}" returned {type(returned).__name__}; return an '
+                "onlooker.data.Federation with its Description, or a pair of onlooker.types.Examples."
+            )
+
+
+def _federation(settings: DataSettings, federation: Federation) -> Federation:
+    found, name = len(federation.clients), settings.name
+    if settings.clients != found:
+        raise DataError(
+            f'data.clients = {settings.clients}, but data.name = "{name}" returned {found} clients.'
+        )
+    description = federation.description
+    return Federation(
+        tuple(checked(c, description, f"client {i} of {name}") for i, c in enumerate(federation.clients)),
+        checked(federation.test, description, f"the test set of {name}"),
+        description,
+    )
+
+
+def _pool(settings: DataSettings, train: Examples, test: Examples) -> tuple[Pool, Description]:
+    name, uncharged = settings.name, [f'what "{settings.name}" did to the rows is not known here']
+    shape = as_arrays(train, f"the training set of {name}").features.shape[1:]
+    outputs = 1
+    if settings.task == "classification":
+        outputs = len(settings.classes)
+        if not outputs:
+            outputs = _highest(train, name) + 1
+            uncharged.append("the number of classes was read from the labels; data.classes would fix it")
+    description = Description(name, shape, outputs, settings.task, (), tuple(uncharged))
+    train = checked(train, description, f"the training set of {name}")
+    test = checked(test, description, f"the test set of {name}")
+    return Pool(train, test), description
+
+
+def _highest(train: Examples, name: str) -> int:
+    labels = np.asarray(train.labels)
+    if labels.dtype.kind not in "iu" or not labels.size:
+        raise DataError(
+            f'data.name = "{name}" returned labels of type {labels.dtype}; return whole numbers from 0, or '
+            'write task = "regression".'
+        )
+    return int(labels.max())

@@ -1,0 +1,134 @@
+"""The two doors of the room: `describe` says what is public, `load` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from onlooker._check import at_least, one_of
+from onlooker.data import census, csv_files, custom, health, images, partition, text
+from onlooker.data.federation import DataSettings, Description, Federation, Pool, checked
+from onlooker.errors import DataError
+from onlooker.privacy.random import Source
+from onlooker.types import Examples
+
+PARTITIONS = ("iid", "dirichlet", "pathological", "natural")
+
+_Reader = Callable[[DataSettings, np.random.Generator], Pool]
+
+
+@dataclass(frozen=True)
+class _NamedSet:
+    description: Description
+    read: _Reader
+
+
+_NAMED: Mapping[str, _NamedSet] = {
+    found.description.name: found
+    for found in (
+        _NamedSet(images.DIGITS, images.read_digits),
+        _NamedSet(images.MNIST, images.read_idx),
+        _NamedSet(images.FASHION_MNIST, images.read_idx),
+        _NamedSet(images.CIFAR10, images.read_cifar10),
+        _NamedSet(census.ADULT, census.read_adult),
+        _NamedSet(health.HEART_DISEASE, health.read_heart_disease),
+        _NamedSet(health.PARKINSONS, health.read_parkinsons),
+        _NamedSet(health.TCGA_BRCA, health.read_tcga_brca),
+        _NamedSet(text.SHAKESPEARE, text.read_shakespeare),
+    )
+}
+NAMES = (*_NAMED, "csv")
+"""The sets that have a reader of their own."""
+
+
+def describe(settings: DataSettings) -> Description:
+    """The public facts about the set that `settings` names.
+
+    No row is read, with two exceptions: for csv the line of column names is, and a function
+    "package.module:function" is called, since only what it returns tells its shape.
+
+    Raises:
+        TermsError: if the set is not known.
+        DataError: if csv files or a function do not fit the settings.
+    """
+    if ":" in settings.name:
+        answer = custom.call(settings)
+        return answer.description if isinstance(answer, Federation) else answer[1]
+    one_of(NAMES, **{"data.name": settings.name})
+    if settings.name == "csv":
+        return csv_files.describe_csv(settings)
+    return _NAMED[settings.name].description
+
+
+def load(settings: DataSettings, source: Source) -> Federation:
+    """Read the set and deal its training rows to the clients.
+
+    Args:
+        settings: the `[data]` table.
+        source: gives the streams "test-split" and "partition", which decide who holds which row and nothing
+            private; the same seed gives the same federation.
+
+    Raises:
+        TermsError: on a value that no run could have.
+        DataError: if files are missing or damaged, rows are not what `describe` says, or the rows cannot be
+            dealt as asked; one sentence each.
+    """
+    at_least(1, **{"data.clients": settings.clients})
+    one_of(PARTITIONS, **{"data.partition": settings.partition})
+    if ":" in settings.name:
+        answer = custom.call(settings)
+        if isinstance(answer, Federation):
+            return answer
+        pool, description = answer
+    else:
+        description = describe(settings)
+        read = csv_files.read_csv if settings.name == "csv" else _NAMED[settings.name].read
+        pool = read(settings, np.random.default_rng(source.stream("test-split").seed()))
+    generator = np.random.default_rng(source.stream("partition").seed())
+    return _dealt(settings, pool, description, generator)
+
+
+def _dealt(
+    settings: DataSettings, pool: Pool, description: Description, generator: np.random.Generator
+) -> Federation:
+    def prepared(examples: Examples, place: str) -> Examples:
+        rows = Examples(pool.prepare(examples.features), examples.labels)
+        return checked(rows, description, f"{place} of {settings.name}")
+
+    if len(pool.train.features) != len(pool.train):
+        raise DataError(
+            f'data.root: "{settings.name}" has {len(pool.train.features)} rows for training but '
+            f"{len(pool.train)} labels; fetch its files again."
+        )
+    shares = _shares(settings, pool, description, generator)
+    clients = (prepared(pool.train.take(rows), f"client {number}") for number, rows in enumerate(shares))
+    return Federation(tuple(clients), prepared(pool.test, "the test set"), description)
+
+
+def _shares(
+    settings: DataSettings, pool: Pool, description: Description, generator: np.random.Generator
+) -> partition.Shares:
+    labels, clients = pool.train.labels, settings.clients
+    partition.require_enough(len(labels), clients)
+    if settings.partition == "iid":
+        return partition.iid(len(labels), clients, generator)
+    if settings.partition == "natural":
+        if pool.owners is None:
+            raise DataError(f'data.partition = "natural": {_no_owner(settings)}')
+        return partition.natural(pool.owners, clients)
+    if description.task != "classification":
+        raise DataError(
+            f'data.partition = "{settings.partition}" needs classes, and the task of "{settings.name}" is '
+            "regression; choose iid or natural."
+        )
+    if settings.partition == "dirichlet":
+        return partition.dirichlet(labels, clients, settings.alpha, generator)
+    return partition.pathological(labels, clients, settings.classes_per_client, generator)
+
+
+def _no_owner(settings: DataSettings) -> str:
+    if settings.name == "csv":
+        return "name the column that tells clients apart in data.id-column, or give one file for each client."
+    return f'"{settings.name}" does not say whose its rows are; choose iid, dirichlet or pathological.'

@@ -1,0 +1,1 @@
+"""Where clients run. None of the engines knows a method by name."""

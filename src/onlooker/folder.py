@@ -1,0 +1,236 @@
+"""A run folder: append-only facts, one commit point a round, readable without torch.
+
+    run.toml            the configuration as it ran
+    terms.toml          all that decides privacy
+    ledger.jsonl        the terms' hash, then one line for each sealed round, on disk before its release is used
+    metrics.jsonl       one line for each finished round
+    model.safetensors   the model; replacing it commits a round
+    env.json            versions, seed, machine, data
+
+A process may die between any two instructions here. What follows a death is decided by order alone: charge, then
+metrics, then model. A round whose model is not in place did not happen, but stays charged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from onlooker.errors import FolderError
+from onlooker.privacy.ledger import Ledger, Release
+from onlooker.privacy.terms import Terms, from_dict, to_dict
+from onlooker.types import Array
+
+MOMENTUM = "onlooker.server-momentum"
+"""The tensor of server momentum, `float32[d]`, beside the model's own tensors."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What the last finished round left.
+
+    Attributes:
+        round: its number; 0 before the first.
+        tensors: the model's tensors by name, and `MOMENTUM`.
+    """
+
+    round: int
+    tensors: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run folder that exists; `create` makes one, whole or not at all."""
+
+    path: Path
+
+    @staticmethod
+    def create(
+        path: Path, configuration: str, terms: Terms, environment: Mapping[str, Any], tensors: Mapping[str, Array]
+    ) -> RunFolder:
+        """A new folder with everything in it that a run starts from.
+
+        Raises:
+            FolderError: if the folder exists and is not empty, or cannot be written; nothing is left behind.
+        """
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise FolderError(f"the run folder {path} exists already; name another by --out, or resume it.")
+        draft = path.with_name(f".{path.name}.draft-{os.getpid()}")
+        try:
+            draft.mkdir(parents=True)
+            _write(draft / "run.toml", configuration.encode())
+            _write(draft / "terms.toml", tomli_w.dumps(to_dict(terms)).encode())
+            _write(draft / "ledger.jsonl", _line({"terms": terms.hash}))
+            _write(draft / "metrics.jsonl", b"")
+            _write(draft / "env.json", json.dumps(environment, indent=2, allow_nan=False).encode())
+            _write(draft / "model.safetensors", save(dict(tensors), {"round": "0"}))
+            _replace(draft, path)
+        except OSError as error:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise FolderError(f"the run folder {path} cannot be written: {error.strerror or error}.") from error
+        return RunFolder(path)
+
+    @staticmethod
+    def open(path: Path) -> RunFolder:
+        """The folder at `path`.
+
+        Raises:
+            FolderError: if it is not a run folder.
+        """
+        missing = [name for name in ("run.toml", "terms.toml", "ledger.jsonl") if not (path / name).is_file()]
+        if missing:
+            raise FolderError(f"{path} is not a run folder: it has no {missing[0]}.")
+        return RunFolder(path)
+
+    def terms(self) -> Terms:
+        """The terms of the run, checked against the hash that the ledger begins with.
+
+        Raises:
+            FolderError: if they are not the terms that the ledger was begun with, or cannot be read.
+        """
+        try:
+            terms = from_dict(tomllib.loads(self._read("terms.toml").decode()))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise FolderError(f"{self.path / 'terms.toml'} cannot be read: {error}.") from error
+        begun_with = self._lines("ledger.jsonl")[0].get("terms")
+        if begun_with != terms.hash:
+            raise FolderError(
+                f"{self.path / 'terms.toml'} was changed: its hash is {terms.hash[:12]}, but the ledger was begun with "
+                f"{str(begun_with)[:12]}; put it back as it was."
+            )
+        return terms
+
+    def ledger(self) -> Ledger:
+        """Everything that was charged."""
+        charged = self._lines("ledger.jsonl")[1:]
+        return Ledger(self.terms(), tuple(Release(line["round"], line["digest"]) for line in charged))
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """One object for each committed round, in order."""
+        last = self.commit().round
+        return [line for line in self._lines("metrics.jsonl") if line["round"] <= last]
+
+    def environment(self) -> dict[str, Any]:
+        """What `env.json` says; empty where it is missing."""
+        return json.loads(self._read("env.json")) if (self.path / "env.json").exists() else {}
+
+    def configuration(self) -> str:
+        """The text of `run.toml`."""
+        return self._read("run.toml").decode()
+
+    def commit(self) -> Commit:
+        """What the last finished round left.
+
+        Raises:
+            FolderError: if the model cannot be read.
+        """
+        try:
+            with safe_open(self.path / "model.safetensors", "numpy") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118: a method, not a mapping
+                return Commit(int(file.metadata()["round"]), tensors)
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise FolderError(f"{self.path / 'model.safetensors'} cannot be read: {error}.") from error
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder against a second writer, and drop what a death left half written.
+
+        Raises:
+            FolderError: if another process writes to it.
+        """
+        held = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            last = self.commit().round
+            self._mend("ledger.jsonl", lambda line: True)
+            self._mend("metrics.jsonl", lambda line: line["round"] <= last)
+            yield
+        except BlockingIOError as error:
+            raise FolderError(f"{self.path} is being written by another process; wait until it ends.") from error
+        finally:
+            os.close(held)
+
+    def charge(self, release: Release) -> None:
+        """Put a release on the ledger; it may be used once this returns."""
+        self._append("ledger.jsonl", {"round": release.round, "digest": release.digest})
+
+    def finish(self, metrics: Mapping[str, Any], tensors: Mapping[str, Array]) -> None:
+        """Commit a round: its metrics, then its model, whose replacement is the commit point."""
+        self._append("metrics.jsonl", metrics)
+        with self._writing("model.safetensors"):
+            draft = self.path / ".model.safetensors.draft"
+            _write(draft, save(dict(tensors), {"round": str(metrics["round"])}))
+            _replace(draft, self.path / "model.safetensors")
+
+    def _mend(self, name: str, keep: Callable[[dict[str, Any]], bool]) -> None:
+        """Cut off a torn last line (its write never returned, so nothing followed from it) and lines not to keep."""
+        whole = self._read(name)
+        lines = [line for line in whole.splitlines(keepends=True) if line.endswith(b"\n")]
+        wanted = b"".join(line for line in lines if keep(json.loads(line)))
+        if wanted != whole:
+            with self._writing(name):
+                draft = self.path / f".{name}.draft"
+                _write(draft, wanted)
+                _replace(draft, self.path / name)
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        whole = [line for line in self._read(name).splitlines(keepends=True) if line.endswith(b"\n")]
+        try:
+            return [json.loads(line) for line in whole]
+        except ValueError as error:
+            raise FolderError(f"{self.path / name} is damaged: {error}.") from error
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return (self.path / name).read_bytes()
+        except OSError as error:
+            raise FolderError(f"{self.path / name} cannot be read: {error.strerror}.") from error
+
+    def _append(self, name: str, value: Mapping[str, Any]) -> None:
+        with self._writing(name), open(self.path / name, "ab") as file:
+            file.write(_line(value))
+            file.flush()
+            os.fsync(file.fileno())
+
+    @contextlib.contextmanager
+    def _writing(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise FolderError(
+                f"{self.path / name} cannot be written: {error.strerror or error}; make room and "
+                f"run `onlooker resume {self.path}`."
+            ) from error
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, allow_nan=False).encode() + b"\n"
+
+
+def _write(path: Path, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _replace(draft: Path, final: Path) -> None:
+    """Put the draft in place, at once and for good."""
+    os.replace(draft, final)
+    directory = os.open(final.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,1 @@
+"""One short file for each published method, readable alone, the paper's symbols beside ours."""

@@ -1,0 +1,78 @@
+"""Local training: Q steps of minibatch descent from the received model, and nothing remembered afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from onlooker.models import Model
+from onlooker.privacy.random import Stream
+from onlooker.types import Examples, Row
+
+
+@dataclass(frozen=True)
+class LocalDescent:
+    """The local half of federated averaging (McMahan et al. 2017, Algorithm 1, ClientUpdate).
+
+    Attributes:
+        steps: Q, the minibatch steps of a round; or None where `epochs` counts passes over the client's data.
+        epochs: E, the passes over the client's data; or None.
+        batch_size: b.
+        optimizer: "sgd" or "adam", made afresh in every round: its state never survives one (rule 6).
+        learning_rate: eta.
+        momentum: of the fresh optimizer, within a round.
+        weight_decay: of the fresh optimizer.
+    """
+
+    steps: int | None = 5
+    epochs: int | None = None
+    batch_size: int = 64
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    learning_rate: float = 0.1
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+
+    def __call__(
+        self, model: Model, received: NDArray[np.float32], examples: Examples, stream: Stream, device: torch.device
+    ) -> Row:
+        """Delta, `float64[d]`: the trained parameters less the received ones."""
+        module = model.fresh(received).to(device).train()
+        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        optimizer = self._optimizer(parameters)
+        features = torch.from_numpy(examples.features)
+        labels = torch.from_numpy(examples.labels)
+        batches = self._batches(len(examples), stream)
+        with torch.random.fork_rng(devices=[]):  # layers that draw, such as dropout, draw the same for any client order
+            torch.manual_seed(stream.seed())
+            for batch in batches:
+                chosen = torch.from_numpy(batch)
+                losses = model.losses(module(features[chosen].to(device)), labels[chosen].to(device))
+                optimizer.zero_grad(set_to_none=True)
+                losses.mean().backward()
+                optimizer.step()
+        return model.flatten(module).astype(np.float64) - received.astype(np.float64)
+
+    def _optimizer(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        if self.optimizer == "adam":
+            return torch.optim.Adam(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
+        return torch.optim.SGD(
+            parameters, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
+        )
+
+    def _batches(self, count: int, stream: Stream) -> Iterator[NDArray[np.int64]]:
+        """Batches of reshuffled passes; their order decides nothing private, so numpy draws it."""
+        generator = np.random.default_rng(stream.seed())
+        size = min(self.batch_size, count)
+        left = self.steps if self.epochs is None else self.epochs * -(-count // size)
+        while left:
+            order = generator.permutation(count)
+            for start in range(0, count, size):
+                yield order[start : start + size]
+                left -= 1
+                if not left:
+                    return

@@ -1,0 +1,86 @@
+"""From `model.name` to a `Model`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from onlooker._check import one_of
+from onlooker._entry import called, resolved
+from onlooker.errors import ModelError
+from onlooker.models.architectures import ARCHITECTURES, character_mlp
+from onlooker.models.model import Model, built, layout_of
+from onlooker.models.scrutiny import require_plain_tensors, require_pure_forward, require_repeatable_weights
+from onlooker.types import Task
+
+_CHARACTER_MLP = "character-mlp"
+NAMES = (*ARCHITECTURES, _CHARACTER_MLP)
+"""The networks that come with Onlooker."""
+
+_Shape = tuple[int, ...]
+
+
+def build(name: str, shape: _Shape, outputs: int, task: Task, symbols: int = 0) -> Model:
+    """The model that a configuration names, checked.
+
+    Args:
+        name: one of `NAMES`, or "package.module:factory". A factory is called with the keywords `shape` and
+            `outputs` if it has parameters of both names, else with nothing, and returns an `nn.Module` with
+            fresh weights.
+        shape: the shape of one row's features.
+        outputs: the number of classes, or 1 for regression.
+        task: "classification" or "regression".
+        symbols: how many distinct symbols the features are drawn from; 0 where they are numbers.
+
+    Raises:
+        TermsError: if the name is not known.
+        ModelError: if the model does not fit the features, or cannot be trained under privacy; with the
+            remedy.
+    """
+    factory = _factory(name, shape, outputs, symbols)
+    module = built(factory, seed=0).train()
+    require_plain_tensors(module, name)
+    layout = layout_of(module)
+    model = Model(module, layout, sum(parameter.size for parameter in layout), task, factory)
+    require_repeatable_weights(model, name)
+    require_pure_forward(model, name, shape, outputs, symbols)
+    return model
+
+
+def _factory(name: str, shape: _Shape, outputs: int, symbols: int) -> Callable[[], nn.Module]:
+    # Partials of functions at the top of a module, because they travel to other processes.
+    if ":" in name:
+        return partial(_custom, name, shape, outputs)
+    one_of(NAMES, **{"model.name": name})
+    if name == _CHARACTER_MLP:
+        if not symbols:
+            raise _unreadable(name, "numbers", f"choose one of {', '.join(ARCHITECTURES)}")
+        return partial(character_mlp, shape, outputs, symbols)
+    if symbols:
+        raise _unreadable(name, "symbols", f"choose {_CHARACTER_MLP}")
+    return partial(ARCHITECTURES[name], shape, outputs)
+
+
+def _unreadable(name: str, kind: str, remedy: str) -> ModelError:
+    return ModelError(f'model.name = "{name}" cannot read features that are {kind}; {remedy}.')
+
+
+def _custom(name: str, shape: _Shape, outputs: int) -> nn.Module:
+    factory = resolved(name, "model.name", ModelError)
+    expected = {"shape": shape, "outputs": outputs}
+    arguments = expected if expected.keys() <= _parameters(factory) else {}
+    module = called(lambda: factory(**arguments), f'model.name = "{name}"', ModelError)
+    if not isinstance(module, nn.Module):
+        raise ModelError(f'model.name = "{name}" returned {type(module).__name__}; return a torch.nn.Module.')
+    return module
+
+
+def _parameters(factory: Any) -> set[str]:
+    try:
+        return set(inspect.signature(factory).parameters)
+    except ValueError:  # some classes written in C have no signature
+        return set()

@@ -1,0 +1,176 @@
+"""A network as one flat vector: what methods add, clip and share.
+
+Nothing here reads or writes torch's global generator, and no function trains the template: two models, or two
+runs, in one process cannot touch each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from onlooker.errors import ModelError
+from onlooker.types import Array, Examples, Task
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Where one trainable tensor lies in the flat vector: from `offset`, in row-major order.
+
+    Attributes:
+        name: its name in the module, such as "head.weight".
+        shape: its shape.
+        offset: its first place in the vector.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def size(self) -> int:
+        """How many places it takes."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """An adapter between an `nn.Module` and a vector of its d trainable weights.
+
+    Attributes:
+        module: a template in training mode; it is copied, never trained.
+        layout: the trainable parameters in order, tied ones once; frozen parameters and buffers are
+            constants.
+        size: d, the length of the vector.
+        task: "classification" or "regression".
+        factory: makes a module like the template with fresh weights, drawn from torch's generator.
+    """
+
+    module: nn.Module
+    layout: tuple[Parameter, ...]
+    size: int
+    task: Task
+    factory: Callable[[], nn.Module]
+
+    def initial(self, seed: int) -> NDArray[np.float32]:
+        """Fresh initial weights, `float32[d]`: the same for the same seed, on any worker and in any order."""
+        return self.flatten(built(self.factory, seed))
+
+    def fresh(self, vector: Array) -> nn.Module:
+        """A copy of the module, in training mode, that holds `vector` (`float32[d]`) and shares nothing.
+
+        Raises:
+            ModelError: unless the vector has d places.
+        """
+        module = deepcopy(self.module)
+        parts = self.split(vector)
+        with torch.no_grad():
+            for name, parameter in module.named_parameters():
+                if name in parts:
+                    parameter.copy_(parts[name])
+        return module
+
+    def flatten(self, module: nn.Module) -> NDArray[np.float32]:
+        """The trainable weights of a module of this layout, as a new `float32[d]`."""
+        tensors = dict(module.named_parameters())
+        parts = [tensors[parameter.name].detach().reshape(-1) for parameter in self.layout]
+        return torch.cat(parts).numpy(force=True)
+
+    def split(self, vector: Tensor | Array) -> dict[str, Tensor]:
+        """The parameters by name, for `torch.func.functional_call`.
+
+        Args:
+            vector: `float32[d]`. Of a tensor the parameters are views, and gradients pass through; an array
+                is copied.
+
+        Raises:
+            ModelError: unless the vector has d places.
+        """
+        flat = vector if isinstance(vector, Tensor) else torch.tensor(vector, dtype=torch.float32)
+        if flat.shape != (self.size,):
+            raise ModelError(
+                f"The weights have the shape {tuple(flat.shape)}, but the model has {self.size}; "
+                "they belong to another model.name or another data set."
+            )
+        return {
+            parameter.name: flat[parameter.offset : parameter.offset + parameter.size].view(parameter.shape)
+            for parameter in self.layout
+        }
+
+    def losses(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """The loss of each record, `float32[n]`: cross-entropy in nats, or the squared error.
+
+        Args:
+            outputs: `float32[n, classes]`, or `float32[n, 1]` for regression.
+            labels: `int64[n]`, or `float32[n]` for regression.
+        """
+        if self.task == "classification":
+            return functional.cross_entropy(outputs, labels, reduction="none")
+        return (outputs.squeeze(-1) - labels).square()
+
+
+def built(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """A module with fresh weights of this seed; torch's global generator is left as it was."""
+    with seeded(seed):
+        return factory()
+
+
+@contextmanager
+def seeded(seed: int) -> Generator[None]:
+    """Within it, torch's global generator runs from `seed`; after it, from where it was before."""
+    state = torch.default_generator.get_state()
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(state)
+
+
+def layout_of(module: nn.Module) -> tuple[Parameter, ...]:
+    """The trainable parameters of a module in the order of their registration, tied ones once."""
+    layout: list[Parameter] = []
+    offset = 0
+    for name, tensor in module.named_parameters():
+        if tensor.requires_grad:
+            layout.append(Parameter(name, tuple(tensor.shape), offset))
+            offset += tensor.numel()
+    return tuple(layout)
+
+
+def evaluate(model: Model, vector: Array, examples: Examples, batch_size: int = 1024) -> dict[str, float]:
+    """How well the weights do on labelled rows, with the module in evaluation mode.
+
+    Args:
+        model: the model.
+        vector: `float32[d]`.
+        examples: at least one row.
+        batch_size: rows at a time; it does not change the result beyond rounding.
+
+    Returns:
+        "loss", the mean over rows; and "accuracy" (0 to 1), or "mean-absolute-error" for regression.
+    """
+    module = model.fresh(vector).eval()
+    loss, score = 0.0, 0.0
+    with torch.inference_mode():
+        for start in range(0, len(examples), batch_size):
+            rows = slice(start, start + batch_size)
+            outputs = module(torch.as_tensor(examples.features[rows]))
+            labels = torch.as_tensor(examples.labels[rows])
+            loss += float(model.losses(outputs, labels).double().sum())
+            score += float(_scores(model.task, outputs, labels).double().sum())
+    name = "accuracy" if model.task == "classification" else "mean-absolute-error"
+    return {"loss": loss / len(examples), name: score / len(examples)}
+
+
+def _scores(task: Task, outputs: Tensor, labels: Tensor) -> Tensor:
+    if task == "classification":
+        return outputs.argmax(dim=1) == labels
+    return (outputs.squeeze(-1) - labels).abs()

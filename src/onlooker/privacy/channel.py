@@ -1,0 +1,210 @@
+"""The one door: everything that leaves a client leaves through a `Channel`, which knows its own price.
+
+Four verbs, in the order of a round: a client `shard`s its row, each summing party `aggregate`s its shares and `seal`s
+the sum with its noise, and the sealed sums together are the `release`. A method never sees a sum that is not sealed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlooker import _check
+from onlooker.privacy.grid import Grid
+from onlooker.privacy.mechanisms import Mechanism, NoNoise
+from onlooker.privacy.random import Source
+from onlooker.privacy.shares import combine
+from onlooker.privacy.summation import Plain, Ring, Shared, Summation
+from onlooker.privacy.topology import Star
+from onlooker.types import Array, NoisedBy, Row
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one client sends in one round: one share for each summing party. Its values are never printed."""
+
+    client: int
+    shares: tuple[Ring, ...]
+
+    def __repr__(self) -> str:
+        return f"Report(client:{self.client}, shares {len(self.shares)} x {len(self.shares[0])})"
+
+
+@dataclass
+class Sums:
+    """The running sum of each summing party, not yet noisy: for `Channel.seal` and for nobody else."""
+
+    shares: tuple[Ring, ...]
+    reports: int = 0
+
+    def __repr__(self) -> str:
+        return f"Sums({len(self.shares)} x {len(self.shares[0])})"
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """The noisy share of each summing party, fixed: these bytes may leave, and no others for this round.
+
+    Attributes:
+        shares: `Ring[d]` of each party.
+        reports: how many reports went in, which is nobody's business but the summing parties'.
+    """
+
+    shares: tuple[Ring, ...]
+    reports: int
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the sealed bytes: equal digests are one release, different ones are two (rule 10b)."""
+        state = hashlib.sha256()
+        for share in self.shares:
+            state.update(np.ascontiguousarray(share).tobytes())
+        return state.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"Sealed({len(self.shares)} x {len(self.shares[0])})"
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One sum that clients feed in every round: its bound, its noise, who adds it, how it is summed, and its price.
+
+    Attributes:
+        size: d, the number of coordinates of a row.
+        mechanism: the noise, with z.
+        grid: the integers that rows are encoded on; None for the baseline without a bound, which sums floats.
+        noised_by: who adds noise of standard deviation z times the clip.
+        summation: how rows are summed.
+        topology: who feeds which sum.
+        bounds: the public L2 bound of each client's row, at most the grid's clip; one number where all are equal
+            (rule 17). Where a row is a sum of records it bounds what one record adds.
+        sums_records: True where a row is a sum over records, each clipped by the method to `record_clip` (rule 8b).
+        part: which parameters travel; "*" is all of them.
+        name: the channel's name in the ledger.
+
+    Guarantee: one unit changes the integer sum by at most its bound in L2, exactly; the noise that meets it in an
+    observer's view is the view's multiple of z times the clip (see `observers`).
+    """
+
+    size: int
+    mechanism: Mechanism
+    grid: Grid | None
+    noised_by: NoisedBy
+    summation: Summation = Plain()
+    topology: Star = Star()
+    bounds: float | tuple[float, ...] = math.inf
+    sums_records: bool = False
+    max_records: int = 1
+    part: str = "*"
+    name: str = "model"
+
+    def __post_init__(self) -> None:
+        _check.at_least(1, model__size=self.size)
+
+    def bound(self, client: int) -> float:
+        """The L2 bound of what one unit of this client adds to the sum."""
+        return self.bounds[client] if isinstance(self.bounds, tuple) else self.bounds
+
+    def multiplier(self, client: int) -> float:
+        """z of this client: the claimed noise over its own bound (rule 17: z_i = sigma / C_i)."""
+        if self.grid is None:
+            return 0.0
+        return self.mechanism.noise_multiplier * self.grid.clip / self.bound(client)
+
+    @property
+    def record_clip(self) -> float:
+        """C': what a method must clip each record to, so that a rounded sum changes by at most the clip (rule 8b)."""
+        if self.grid is None:
+            return math.inf
+        return self.grid.record_bound(self.size, self.max_records)
+
+    def encode(self, row: Row, client: int) -> Array:
+        """The client's row as it is summed: `int64[d]` on the grid within its bound, or floats where nothing is bounded.
+
+        A row with a value that is not finite becomes zero (rule 1), silently to everybody but the client.
+        """
+        if self.grid is None:
+            return np.asarray(row, dtype=np.float64)
+        if self.sums_records:
+            return self.grid.encode_sum(row)
+        return self.grid.encode_row(row, self.bound(client))
+
+    def shard(self, encoded: Array, client: int, round: int, source: Source) -> Report:
+        """The client's half: add its own noise where clients do, and cut the row into shares."""
+        if self.grid is None:
+            return Report(client, (encoded,))
+        if self.noised_by == "clients":
+            encoded = encoded + self._noise(self.bound(client) / self.grid.clip, round, f"client:{client}", source)
+        ring = self.grid.to_ring(encoded)
+        return Report(client, self.summation.shard(ring, client, round, source))
+
+    def empty(self) -> Sums:
+        """The sums of a round in which nobody has reported yet."""
+        if self.grid is None:
+            return Sums((np.zeros(self.size),))
+        nothing = np.zeros(self.size, dtype=np.int64)
+        return Sums(tuple(self.grid.to_ring(nothing) for _ in range(self.summation.servers)))
+
+    def aggregate(self, sums: Sums, report: Report) -> None:
+        """Each summing party adds its share of one report to its sum, in place; the ring wraps around."""
+        for total, share in zip(sums.shares, report.shares, strict=True):
+            np.add(total, share, out=total)
+        sums.reports += 1
+
+    def seal(self, sums: Sums, round: int, source: Source) -> Sealed:
+        """The summing parties' half: each adds its own noise, also to an empty sum (rule 2)."""
+        if self.grid is None or self.noised_by == "clients":
+            return Sealed(sums.shares, sums.reports)
+        noises = (
+            self.grid.to_ring(self._noise(self._each, round, name, source)) for name in self._noising_parties
+        )
+        return Sealed(tuple(share + noise for share, noise in zip(sums.shares, noises, strict=True)), sums.reports)
+
+    def release(self, sealed: Sealed, divisor: float) -> Row | None:
+        """What everybody may see: `float64[d]`, the sum over the public divisor.
+
+        None where clients add the noise and nobody took part: there is no noise to release, so the model is kept, and
+        participation counts as visible (rule 2).
+        """
+        if sealed.reports == 0 and (self.noised_by == "clients" or self.grid is None):
+            return None
+        if self.grid is None:
+            return sealed.shares[0] / divisor
+        return self.grid.decode(self.grid.from_ring(combine(sealed.shares))) / divisor
+
+    def deviation(self, cohort: float) -> float:
+        """The standard deviation of each coordinate of the noisy sum of `cohort` rows, in units of a row."""
+        if self.grid is None:
+            return 0.0
+        adders = cohort if self.noised_by == "clients" else len(self._noising_parties)
+        return self.mechanism.noise_multiplier * self.grid.clip * self._each * math.sqrt(adders)
+
+    def sampler_error(self, rounds: int) -> float:
+        """The total variation that the noise sampler leaves over a whole run, in one unit's view (rule 8)."""
+        if self.grid is None:
+            return 0.0
+        adders = max(1, len(self._noising_parties))
+        deviation = self.mechanism.noise_multiplier * 2.0**self.grid.fraction_bits
+        return self.mechanism.sampler_error(deviation, self.size * rounds * adders)
+
+    @property
+    def _noising_parties(self) -> tuple[str, ...]:
+        if self.noised_by == "clients":
+            return ()
+        if isinstance(self.summation, Shared):
+            return tuple(f"aux:{server}" for server in range(self.summation.count))
+        return ("coordinator",)
+
+    @property
+    def _each(self) -> float:
+        """The multiple of z that one adder adds."""
+        return self.summation.noise_share() if isinstance(self.summation, Shared) and self.noised_by == "servers" else 1.0
+
+    def _noise(self, multiple: float, round: int, party: str, source: Source) -> NDArray[np.int64]:
+        assert self.grid is not None and not isinstance(self.mechanism, NoNoise)
+        deviation = multiple * self.mechanism.noise_multiplier * 2.0**self.grid.fraction_bits
+        return self.mechanism.noise(deviation, self.size, source.stream(f"noise/{self.name}", round, party))

@@ -1,0 +1,69 @@
+"""Whether the noise will drown the signal, said before any training (rule 15)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from onlooker.privacy.sampling import expected_weight
+from onlooker.privacy.terms import Terms
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The size of the noise beside the largest signal that there can be.
+
+    Attributes:
+        noise_norm: the expected L2 norm of the noise on one round's released mean, in units of the clip.
+        rounds: T.
+        advice: what would help, in words; empty where the noise does not drown the signal.
+    """
+
+    noise_norm: float
+    rounds: int
+    advice: str
+
+    @property
+    def whole_run(self) -> float:
+        """The norm of all rounds' noise over the longest way that clipped means can go: noise_norm / sqrt(T).
+
+        T means of norm at most C add up to at most T C, reached only if all point the same way; independent noises of
+        norm r C add up to sqrt(T) r C.
+        """
+        return self.noise_norm / math.sqrt(self.rounds)
+
+    @property
+    def drowned(self) -> bool:
+        """True if the noise of the run is longer than any way the model could have gone."""
+        return self.whole_run > 1
+
+    def sentence(self) -> str:
+        """The forecast in words."""
+        size = f"the noise on a round's mean has an expected L2 norm of {self.noise_norm:.3g} times the clip"
+        if not self.drowned:
+            return f"{size}."
+        return (
+            f"{size}, and over {self.rounds} rounds {self.whole_run:.3g} times the longest way that the model could go: "
+            f"nothing will be learned. What would help: {self.advice}."
+        )
+
+
+def forecast(terms: Terms) -> Forecast:
+    """The forecast for terms whose model has d parameters: sqrt(d) times the noise of one coordinate, over the divisor."""
+    (channel,) = terms.channels
+    if channel.grid is None:
+        return Forecast(0.0, terms.rounds, "")
+    cohort = expected_weight(terms.sampling, (1.0,) * terms.clients)
+    norm = channel.deviation(cohort) * math.sqrt(channel.size) / terms.divisor / channel.grid.clip
+    return Forecast(norm, terms.rounds, ", ".join(_advice(terms, norm / math.sqrt(terms.rounds))))
+
+
+def _advice(terms: Terms, times_too_large: float) -> list[str]:
+    if terms.unit == "client":
+        return [
+            f"more clients (some {math.ceil(terms.clients * times_too_large):,} at the least, at this rate of sampling)",
+            'the record as the unit (method "dp-sgd") if the clients are few and hold many records each',
+            "a smaller model, or a smaller public part of it",
+            "fewer rounds at the same epsilon",
+        ]
+    return ["more records", "a higher sampling rate", "a smaller model", "fewer rounds at the same epsilon"]

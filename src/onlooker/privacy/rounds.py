@@ -1,0 +1,140 @@
+"""What an event means: rounds of sampled Gaussian noise, each counted, with every convention about units settled here.
+
+An event speaks of z, the noise's standard deviation over C, the L2 bound of one unit's row. A `Round` speaks of C/sigma,
+so that what an adjacency does to the sensitivity is done once, in `read`, and no accountant is ever asked to interpret a
+noise multiplier (for `REPLACE_ONE`, dp-accounting's two accountants differ in that by a factor of 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+
+from onlooker import _check
+from onlooker.errors import TermsError, UnpricedError
+from onlooker.privacy import fixed_size, losses
+from onlooker.privacy.losses import Pair
+from onlooker.types import Adjacency
+
+Kind: TypeAlias = Literal["plain", "poisson", "poisson-replaced", "fixed-size", "fixed-size-replaced"]
+
+_LEAST_NOISE = 1e-9
+"""A smaller noise multiplier counts as none: its epsilon, above 10^17, would only be a risk of overflow."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One release of a sum under Gaussian noise, as far as it decides a price.
+
+    Attributes:
+        kind: how the unit is drawn, and what stands in its place in the neighbouring data.
+        rate: q, the probability that it is drawn.
+        shift: how far the unit can move the sum, in standard deviations of the noise; infinite without noise. For the
+            sampled kinds C/sigma, whatever the adjacency, since the kind knows what to make of it.
+    """
+
+    kind: Kind
+    rate: float
+    shift: float
+
+    def pair(self) -> Pair:
+        """The curves that bound this round."""
+        match self.kind:
+            case "plain":
+                return losses.plain(self.shift)
+            case "poisson":
+                return losses.poisson(self.rate, self.shift)
+            case "poisson-replaced":
+                return losses.poisson_replaced(self.rate, self.shift)
+            case "fixed-size":
+                return fixed_size.zeroed(self.rate, self.shift)
+            case "fixed-size-replaced":
+                return fixed_size.replaced(self.rate, self.shift)
+
+
+Rounds: TypeAlias = tuple[tuple[Round, int], ...]
+"""Different rounds, each with how often it happens."""
+
+
+def read(event: DpEvent, adjacency: Adjacency) -> Rounds:
+    """The rounds of an event, whose order does not matter for the price.
+
+    Without sampling, rounds compose exactly to one Gaussian: their squared shifts add up. Fixed-size sampling is that of
+    the larger of two neighbours, so a cohort of all N is not sampled. Under "add-or-remove" P = (1-q) Q + q w1 where w1 is
+    Q with one drawn row replaced by the subject's: pairs of Gaussians at most 2C apart, hence a Poisson round with 2C.
+
+    Raises:
+        UnpricedError: for an event that no rule prices.
+        TermsError: for a rate, a size or a noise multiplier that no run could have.
+
+    >>> read(SelfComposedDpEvent(GaussianDpEvent(2.0), 4), "replace-one")
+    ((Round(kind='plain', rate=1.0, shift=2.0), 1),)
+    """
+    _check.one_of(("zero-out", "add-or-remove", "replace-one"), privacy__adjacency=adjacency)
+    counts = _count(event, adjacency)
+    plain = math.sqrt(sum(count * round.shift**2 for round, count in counts.items() if round.kind == "plain"))
+    sampled = sorted(
+        ((round, count) for round, count in counts.items() if round.kind != "plain" and count > 0),
+        key=lambda item: (item[0].kind, item[0].rate, item[0].shift),
+    )
+    return (*([(Round("plain", 1.0, plain), 1)] if plain > 0 else []), *sampled)
+
+
+def _count(event: DpEvent, adjacency: Adjacency) -> Counter[Round]:
+    match event:
+        case NoOpDpEvent():
+            return Counter()
+        case NonPrivateDpEvent():
+            return Counter({Round("plain", 1.0, math.inf): 1})
+        case SelfComposedDpEvent(event=repeated, count=count):
+            _check.at_least(0, rounds=count)
+            return Counter({round: count * times for round, times in _count(repeated, adjacency).items() if count})
+        case ComposedDpEvent(events=events):
+            return sum((_count(part, adjacency) for part in events), Counter[Round]())
+        case GaussianDpEvent(noise_multiplier=z):
+            _check.non_negative(privacy__noise_multiplier=z)
+            unit = 2.0 if adjacency == "replace-one" else 1.0
+            return Counter({Round("plain", 1.0, unit / z if z >= _LEAST_NOISE else math.inf): 1})
+        case PoissonSampledDpEvent(sampling_probability=rate, event=sampled):
+            return _sampled(event, "poisson", rate, sampled, adjacency)
+        case SampledWithoutReplacementDpEvent(source_dataset_size=units, sample_size=size, event=sampled):
+            if not 0 <= size <= units:
+                raise TermsError(f"a cohort of {size} cannot be drawn from {units}; it must be from 0 to {units}.")
+            return _sampled(event, "fixed-size", size / units if units else 0.0, sampled, adjacency)
+        case _:
+            raise UnpricedError(f"no rule prices a {type(event).__name__}: name a sampler and a mechanism that have one.")
+
+
+def _sampled(whole: DpEvent, kind: Kind, rate: float, event: DpEvent, adjacency: Adjacency) -> Counter[Round]:
+    """All that is released under one coin is one Gaussian, joined before amplification (rule 10a)."""
+    if rate == 0:
+        return Counter()
+    _check.rate(rate=rate)
+    if rate == 1:
+        return _count(event, adjacency)
+    joined = read(event, "zero-out")
+    if not joined:
+        return Counter()
+    (inner, _), *more = joined
+    if more or inner.kind != "plain":
+        raise UnpricedError(f"no rule prices sampling twice ({whole}): one coin decides on Gaussian noise only.")
+    if math.isinf(inner.shift):
+        return Counter({inner: 1})
+    if kind == "fixed-size" and adjacency == "add-or-remove":
+        return Counter({Round("poisson", rate, 2 * inner.shift): 1})
+    if adjacency == "replace-one":
+        kind = "poisson-replaced" if kind == "poisson" else "fixed-size-replaced"
+    return Counter({Round(kind, rate, inner.shift): 1})

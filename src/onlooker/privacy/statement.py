@@ -1,0 +1,141 @@
+"""What a plan or a run says in the end: one epsilon for every subject and observer, with the reason in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onlooker.privacy.accounting import Price
+from onlooker.privacy.ledger import Ledger
+from onlooker.privacy.terms import Terms
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What some observers can learn about some subjects, all pairs of which have this one answer.
+
+    Attributes:
+        subjects: the clients whose data, or whose records, it is about.
+        observers: coalitions, each alone; members of one are joined by "+".
+        price: epsilon (infinity for no guarantee), delta, and the accountant that was used.
+        amplified: True if sampling lowers the price.
+        guarantee: "none", "computational" (it rests on key streams and envelopes), or "statistical".
+        because: the reason in words.
+    """
+
+    subjects: tuple[int, ...]
+    observers: tuple[str, ...]
+    price: Price
+    amplified: bool
+    guarantee: str
+    because: str
+
+
+def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | None = None) -> list[Finding]:
+    """One finding for each different answer, in the order of the observers named.
+
+    A client is not listed as an observer of itself unless that pair alone is asked for.
+
+    Raises:
+        TermsError: if an observer is not known.
+    """
+    terms = ledger.terms
+    asked = list(range(terms.clients) if subjects is None else subjects)
+    answers: dict[tuple[Price, bool, str, str], dict[str, list[int]]] = {}
+    for observer in observers:
+        for subject in asked:
+            if len(asked) > 1 and f"client:{subject}" in observer.split("+"):
+                continue
+            price = ledger.price(subject, observer)
+            key = (price, terms.amplified(subject, observer), _guarantee(terms, subject, observer, price), _because(terms, subject, observer))
+            answers.setdefault(key, {}).setdefault(observer, []).append(subject)
+    return [finding for key, seen in answers.items() for finding in _rows(key, seen)]
+
+
+def _rows(key: tuple[Price, bool, str, str], seen: dict[str, list[int]]) -> list[Finding]:
+    """Observers that see the same subjects share a row."""
+    rows: dict[tuple[int, ...], list[str]] = {}
+    for observer, subjects in seen.items():
+        rows.setdefault(tuple(subjects), []).append(observer)
+    return [Finding(subjects, tuple(names), *key) for subjects, names in rows.items()]
+
+
+def _guarantee(terms: Terms, subject: int, observer: str, price: Price) -> str:
+    if math.isinf(price.epsilon):
+        return "none"
+    return "computational" if any(view.computational for view in terms.views(subject, observer)) else "statistical"
+
+
+def _because(terms: Terms, subject: int, observer: str) -> str:
+    views = terms.views(subject, observer)
+    seen = ", ".join(dict.fromkeys(view.because for view in views))
+    if terms.unit == "none":
+        return f'no guarantee: unit = "none" adds no noise ({seen})'
+    if min(view.noise for view in views) <= 0:
+        return f"no guarantee: {seen}"
+    if terms.channels[0].mechanism.noise_multiplier == 0:
+        return f"no guarantee: the noise multiplier is 0 ({seen})"
+    if terms.unit in ("record", "person"):
+        return f"{seen}; {_record_coins(terms)}"
+    if any(view.participation for view in views):
+        return f"{seen}; participation is seen, so up to {terms.rounds} rounds count in full"
+    rate = terms.sampling.rate_of(subject, terms.clients)
+    if terms.amplified(subject, observer):
+        return f"{seen}; participation is hidden and has rate {rate:g}"
+    return f"{seen}; every client takes part in every round"
+
+
+def _record_coins(terms: Terms) -> str:
+    records = terms.training.records
+    if records is None:
+        return "every record is used in every round"
+    if terms.training.amplifies:
+        return f"records are drawn in the silo, hidden from everybody else, at rate {records.rate:g}"
+    return "record sampling does not amplify, because the silo keeps something between rounds"
+
+
+def to_json(ledger: Ledger, findings: Iterable[Finding]) -> dict[str, Any]:
+    """The plan as one object of plain values, ready for strict JSON: no guarantee is null."""
+    terms = ledger.terms
+    return {
+        "terms": terms.hash,
+        "noise-multipliers": {channel.name: channel.mechanism.noise_multiplier for channel in terms.channels},
+        "rows": [
+            {
+                "subjects": ranges(finding.subjects),
+                "observers": list(finding.observers),
+                "unit": terms.unit,
+                "adjacency": terms.adjacency,
+                "epsilon": None if math.isinf(finding.price.epsilon) else finding.price.epsilon,
+                "delta": finding.price.delta,
+                "delta-sampler": finding.price.delta_sampler,
+                "accountant": finding.price.accountant,
+                "amplified": finding.amplified,
+                "guarantee": finding.guarantee,
+                "because": finding.because,
+            }
+            for finding in findings
+        ],
+    }
+
+
+def ranges(subjects: Sequence[int]) -> list[str]:
+    """Runs of clients as ranges.
+
+    >>> ranges([0, 1, 2, 5])
+    ['client:0-2', 'client:5']
+    """
+    runs: list[list[int]] = []
+    for subject in sorted(subjects):
+        if runs and subject == runs[-1][1] + 1:
+            runs[-1][1] = subject
+        else:
+            runs.append([subject, subject])
+    return [f"client:{first}" if first == last else f"client:{first}-{last}" for first, last in runs]
+
+
+def worst(findings: Iterable[Finding]) -> Finding | None:
+    """The finding with the largest epsilon, no guarantee being the largest of all; None if there is none."""
+    return max(findings, key=lambda finding: finding.price.epsilon, default=None)

@@ -1,0 +1,50 @@
+"""What local training keeps and draws, as far as it decides a price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dp_accounting import DpEvent
+
+from onlooker import _check
+from onlooker.errors import TermsError
+from onlooker.privacy.sampling import PoissonRecords
+
+
+@dataclass(frozen=True)
+class Training:
+    """The public facts of local training that a price rests on.
+
+    Attributes:
+        keeps: what a client keeps from one round to the next. Whatever it keeps carries every earlier record along,
+            so record sampling then amplifies nothing (rule 6).
+        records: how a silo draws the records of one round; None where a client trains on all its data.
+        expected_records: the public number of records of one silo that the divisor rests on (rule 3).
+        max_records: B_max, the public cap: records beyond it are never used (rule 8b).
+    """
+
+    keeps: Literal["nothing", "state"] = "nothing"
+    records: PoissonRecords | None = None
+    expected_records: int | None = None
+    max_records: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("expected_records", self.expected_records), ("max_records", self.max_records)):
+            if value is not None:
+                _check.at_least(1, **{f"data__{name}": value})
+        if self.expected_records and self.max_records and self.max_records < self.expected_records:
+            raise TermsError(
+                f"data.max-records = {self.max_records} must be at least data.expected-records = {self.expected_records}."
+            )
+
+    def amplified(self, event: DpEvent) -> DpEvent:
+        """The price of one round for one record, to everybody outside its silo."""
+        if self.records is None or self.keeps != "nothing":
+            return event
+        return self.records.amplified(event)
+
+    @property
+    def amplifies(self) -> bool:
+        """True if drawing records lowers a record's price."""
+        return self.keeps == "nothing" and self.records is not None and self.records.rate < 1

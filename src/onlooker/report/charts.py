@@ -1,0 +1,152 @@
+"""The plots, as plain Plotly figures: data and layout, without colours, which the page chooses by its theme."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onlooker.report.disclosure import MEASURED
+from onlooker.report.facts import Curve, Facts, table
+from onlooker.report.words import listed, number
+
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
+_FEW = 60
+"""Up to so many points each gets a marker."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One plot.
+
+    Attributes:
+        name: the id of its place on the page.
+        title: its heading.
+        caption: what it shows, in words that stand without it.
+        figure: what Plotly draws.
+    """
+
+    name: str
+    title: str
+    caption: str
+    figure: Mapping[str, Any]
+
+
+def measured(facts: Facts) -> list[Chart]:
+    """Accuracy, loss and mean absolute error by round, as far as they were measured."""
+    evaluated = [line for line in facts.metrics if any(key in line for key in MEASURED)]
+    found = [key for key in MEASURED if any(key in line for line in evaluated)]
+    return [_measure(key, evaluated, facts) for key in found]
+
+
+def _measure(key: str, evaluated: Sequence[Mapping[str, Any]], facts: Facts) -> Chart:
+    share = key == "accuracy"
+    rounds = [line["round"] for line in evaluated]
+    values = [finite(line.get(key)) for line in evaluated]
+    shown = ".1%" if share else ".4g"
+    layout = _layout(facts, {"tickformat": ".0%", "range": [0, 1.02]} if share else {"rangemode": "tozero"})
+    trace = _line("", 0, rounds, values, f"round %{{x}}: %{{y:{shown}}}")
+    return Chart(key, f"{MEASURED[key]} by round", _course(rounds, values, shown), _figure([trace], layout))
+
+
+def _course(rounds: Sequence[int], values: Sequence[float | None], shown: str) -> str:
+    """How a measure went, in words."""
+    known = [(round, value) for round, value in zip(rounds, values, strict=True) if value is not None]
+    if not known:
+        return "No round has a finite value."
+    (first, start), (last, end) = known[0], known[-1]
+    gaps = len(values) - len(known)
+    missing = f" {gaps} of {len(values)} values are not finite and left out." if gaps else ""
+    went = f"{start:{shown}} after round {first}"
+    return f"{went}, {end:{shown}} after round {last}.{missing}" if last != first else f"{went}.{missing}"
+
+
+def spent(facts: Facts) -> Chart | None:
+    """Epsilon by round, a line for each different price; None where no observer has a guarantee, or nothing is charged."""
+    if not facts.curves:
+        return None
+    data = [_spent_by(curve, place) for place, curve in enumerate(facts.curves)]
+    ends = [f"{listed(curve.observers)}: {number(curve.prices[-1].epsilon)}" for curve in facts.curves]
+    rounds = facts.curves[0].rounds
+    caption = f"Priced anew from the ledger at {len(rounds)} of {facts.charged} charged rounds. At the end, {'; '.join(ends)}."
+    return Chart("epsilon", "Epsilon by round", caption, _figure(data, _layout(facts, {"rangemode": "tozero"})))
+
+
+def _spent_by(curve: Curve, place: int) -> dict[str, Any]:
+    values = [finite(price.epsilon) for price in curve.prices]
+    return _line(listed(curve.observers), place, curve.rounds, values, "after round %{x}: epsilon %{y:.2f}")
+
+
+def signal(facts: Facts) -> Chart | None:
+    """The norm of what the clients sent over the norm of the noise, by round; None where it was not recorded."""
+    lines = [(line["round"], table(line, "simulation")) for line in facts.metrics]
+    known = [(round, values) for round, values in lines if "signal-norm" in values]
+    rounds = [round for round, _ in known]
+    ratios = [_ratio(values) for _, values in known]
+    if not any(ratios):
+        return None
+    axis = {"type": "log", "dtick": 1, "exponentformat": "power", "minexponent": 3, "range": _decades(ratios)}
+    layout = _layout(facts, axis)
+    layout["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"dash": "dot"}}]
+    trace = _line("", 0, rounds, ratios, "round %{x}: %{y:.3g} times as long as the noise")
+    caption = f"{_course(rounds, ratios, '.3g')} Above the dotted line the signal is longer than the noise."
+    return Chart("signal", "Signal over noise by round", caption, _figure([trace], layout))
+
+
+def _ratio(values: Mapping[str, Any]) -> float | None:
+    above, below = finite(values.get("signal-norm")), finite(values.get("noise-norm"))
+    return finite(above / below) if above and below else None
+
+
+def _decades(ratios: Iterable[float | None]) -> list[int]:
+    """Whole powers of ten around all values and 1."""
+    logs = [math.log10(ratio) for ratio in ratios if ratio]
+    return [math.floor(min(*logs, -0.1)), math.ceil(max(*logs, 0.1))]
+
+
+def finite(value: Any) -> float | None:
+    """The number, or None, which leaves a gap, for anything that is not a finite one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def _line(
+    name: str, place: int, rounds: Sequence[int], values: Sequence[float | None], hover: str
+) -> dict[str, Any]:
+    """A line that can be told from others without colour; a missing value is a gap, never bridged."""
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if len(values) <= _FEW else "lines",
+        "name": name,
+        "x": list(rounds),
+        "y": list(values),
+        "connectgaps": False,
+        "line": {"width": 2.5, "dash": _DASHES[place % len(_DASHES)]},
+        "marker": {"size": 7, "symbol": _SYMBOLS[place % len(_SYMBOLS)]},
+        "hovertemplate": f"{hover}<extra>{name}</extra>",
+    }
+
+
+def _layout(facts: Facts, axis: Mapping[str, Any]) -> dict[str, Any]:
+    rounds = facts.terms.rounds
+    across = {"title": {"text": "round"}, "range": [0, rounds * 1.03], "zeroline": False}
+    if rounds <= 10:
+        across |= {"dtick": 1, "range": [0.5, rounds + 0.5]}
+    return {
+        "height": 340,
+        "margin": {"l": 56, "r": 16, "t": 16, "b": 48},
+        "xaxis": across,
+        "yaxis": {"automargin": True, "zeroline": False, **axis},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        "hovermode": "closest",
+    }
+
+
+def _figure(data: list[dict[str, Any]], layout: dict[str, Any]) -> dict[str, Any]:
+    return {"data": data, "layout": {**layout, "showlegend": any(trace["name"] for trace in data)}}

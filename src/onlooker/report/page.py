@@ -1,0 +1,146 @@
+"""The page itself: facts and words through one template, into one file that needs no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, cast
+
+import jinja2
+import plotly.offline  # pyright: ignore[reportMissingTypeStubs]
+
+from onlooker.errors import FolderError
+from onlooker.folder import RunFolder
+from onlooker.privacy.forecast import forecast
+from onlooker.privacy.statement import to_json
+from onlooker.report import charts, disclosure, glossary, settings, words
+from onlooker.report.facts import Facts, plain, read, sentences, unguarded, worst_guarded
+
+
+def write(folder: RunFolder, out: Path | None = None) -> Path:
+    """Write the page of a run, finished or not, whole or not at all; give its path back.
+
+    Args:
+        folder: the run.
+        out: where to; `report.html` in the folder by default.
+
+    Raises:
+        OnlookerError: if the folder is damaged or the page cannot be written.
+    """
+    page = out or folder.path / "report.html"
+    content = render(read(folder))
+    draft = page.with_name(f".{page.name}.draft-{os.getpid()}")
+    try:
+        draft.write_text(content, encoding="utf-8")
+        os.replace(draft, page)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise FolderError(f"the report {page} cannot be written: {error.strerror or error}; name another by --out.") from error
+    return page
+
+
+def render(facts: Facts) -> str:
+    """The page as text. Whatever it shows of the folder is escaped, and no script but its own two may run in it."""
+    scripts = [_plotly(), _text("page.js")]
+    drawn = {"measured": charts.measured(facts), "spent": charts.spent(facts), "signal": charts.signal(facts)}
+    every = [*drawn["measured"], *(chart for chart in (drawn["spent"], drawn["signal"]) if chart)]
+    return _template().render(
+        facts=facts,
+        terms=facts.terms,
+        words=words,
+        charts=drawn,
+        figures={chart.name: chart.figure for chart in every},
+        statement=statement(facts),
+        verdict=words.verdict(facts),
+        unguarded=unguarded(facts.shown),
+        worst=worst_guarded(facts.shown),
+        planned=worst_guarded(facts.planned),
+        threat_model=glossary.threat_model(facts.terms, facts.assumed),
+        observers=glossary.cast_of_observers(facts),
+        glossary=glossary.glossary(facts),
+        settings=settings.settings(facts),
+        items=disclosure.items(facts),
+        uncharged=disclosure.uncharged(facts),
+        randomness=settings.randomness(facts),
+        seeded=settings.seeded(facts),
+        warnings=sentences(facts.environment.get("warnings")),
+        forecast=forecast(facts.terms).sentence(),
+        provenance=settings.provenance(facts),
+        style=_text("style.css"),
+        scripts=scripts,
+        policy=_policy(scripts),
+    )
+
+
+def statement(facts: Facts) -> dict[str, Any]:
+    """The page for programs: strict JSON, null for no guarantee and for every value that is not finite."""
+    worst = worst_guarded(facts.shown)
+    return {
+        "format": 1,
+        "name": facts.name,
+        "verdict": words.verdict(facts),
+        "unit": facts.terms.unit,
+        "rounds": {"planned": facts.terms.rounds, "charged": facts.charged, "committed": facts.committed},
+        "worst": {
+            "no-guarantee": [name for finding in unguarded(facts.shown) for name in finding.observers],
+            "observers": [name for finding in worst for name in finding.observers],
+            "epsilon": worst[0].price.epsilon if worst else None,
+        },
+        **to_json(facts.ledger, facts.findings),
+        "planned": to_json(facts.ledger, facts.planned)["rows"],
+        "epsilon-by-round": [
+            {
+                "observers": list(curve.observers),
+                "subject": f"client:{curve.subject}",
+                "rounds": list(curve.rounds),
+                "epsilon": [charts.finite(price.epsilon) for price in curve.prices],
+                "accountant": [price.accountant for price in curve.prices],
+            }
+            for curve in facts.curves
+        ],
+        "metrics": list(facts.metrics),
+        "disclosure": [{"what": item.what, "tag": item.tag, "charged": item.charged} for item in disclosure.items(facts)],
+        "uncharged": {kind.what: list(kind.sentences) for kind in disclosure.uncharged(facts)},
+        "randomness": list(settings.randomness(facts)),
+        "forecast": forecast(facts.terms).sentence(),
+        "environment": facts.environment,
+        "configuration": facts.configuration,
+        "digests": [{"round": release.round, "digest": release.digest} for release in facts.ledger.releases],
+    }
+
+
+def strict(value: Mapping[str, Any]) -> str:
+    """JSON that may stand within a page: no number that is not finite, and nothing that ends a script."""
+    text = json.dumps(plain(value), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["strict"] = strict
+    return environment.from_string(_text("page.html"))
+
+
+@cache
+def _plotly() -> str:
+    return cast(str, plotly.offline.get_plotlyjs())  # pyright: ignore[reportUnknownMemberType]
+
+
+def _text(name: str) -> str:
+    return resources.files("onlooker.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: list[str]) -> str:
+    """Content security: the page's own scripts by their hashes, and no connection to anywhere."""
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    own = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return f"default-src 'none'; script-src {own}; style-src 'unsafe-inline'; img-src data: blob:"

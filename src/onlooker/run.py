@@ -1,0 +1,120 @@
+"""Simulate a run in a folder, or go on with one that was cut short."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onlooker.errors import SealedError
+from onlooker.folder import MOMENTUM, Commit, RunFolder
+from onlooker.methods.method import State, initial_state
+from onlooker.models import Model, evaluate
+from onlooker.privacy.ledger import Ledger
+from onlooker.privacy.sampling import expected_weight
+from onlooker.privacy.terms import Terms, to_dict
+from onlooker.round import Study, play
+from onlooker.types import Array
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is after a round.
+
+    Attributes:
+        ledger: everything charged so far.
+        metrics: the round's line of `metrics.jsonl`; None for a round that was given up.
+    """
+
+    ledger: Ledger
+    metrics: Mapping[str, Any] | None
+
+
+def starting_tensors(study: Study) -> dict[str, Array]:
+    """The tensors of round 0."""
+    return _tensors(study.model, initial_state(study.model, study.source))
+
+
+def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
+    """Play every round that the folder has not seen, and yield after each.
+
+    A round that was sealed before a death is played again where the source is repeatable, with the same bytes, which
+    costs nothing; where other bytes come out, or none can come again, the round is given up: it stays charged.
+
+    Raises:
+        FolderError: if the folder cannot be written; nothing that was committed is lost.
+    """
+    terms = study.method.terms
+    with folder.lock():
+        ledger = folder.ledger()
+        commit = folder.commit()
+        state = _state(study.model, commit)
+        for round in range(commit.round + 1, terms.rounds + 1):
+            started = time.perf_counter()
+
+            def charge(digest: str, round: int = round) -> None:
+                nonlocal ledger
+                charged = ledger.charge(round, digest)
+                if charged is not ledger:
+                    folder.charge(charged.releases[-1])
+                ledger = charged
+
+            if not study.source.repeatable and any(release.round == round for release in ledger.releases):
+                yield Progress(ledger, None)
+                continue
+            try:
+                played = play(study, state, round, charge)
+            except SealedError:
+                yield Progress(ledger, None)
+                continue
+            state = played.state
+            metrics = {
+                "round": round,
+                "seconds": 0.0,
+                "expected-clients": expected_weight(terms.sampling, (1.0,) * terms.clients),
+                **_evaluated(study, state, round),
+                "simulation": dict(played.simulation),
+            }
+            metrics["seconds"] = time.perf_counter() - started
+            folder.finish(metrics, _tensors(study.model, state))
+            yield Progress(ledger, metrics)
+
+
+def difference(recorded: Terms, asked: Terms) -> list[str]:
+    """The privacy keys in which two terms differ, each with both values; empty if they are the same."""
+    return _differences(to_dict(recorded), to_dict(asked), "")
+
+
+def _differences(before: Any, after: Any, key: str) -> list[str]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        names = dict.fromkeys([*before, *after])
+        return [line for name in names for line in _differences(before.get(name), after.get(name), f"{key}.{name}")]
+    if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)) and len(before) == len(after):
+        pairs = enumerate(zip(before, after, strict=True))
+        return [line for place, (one, two) in pairs for line in _differences(one, two, f"{key}[{place}]")]
+    return [] if before == after else [f"{key.lstrip('.')}: {before} became {after}"]
+
+
+def _evaluated(study: Study, state: State, round: int) -> dict[str, float]:
+    """Metrics on the public test set; a value that is not finite is left out, so that JSON stays strict."""
+    last = study.method.terms.rounds
+    if round % study.evaluate_every and round != last:
+        return {}
+    found = evaluate(study.model, state.parameters, study.federation.test)
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def _tensors(model: Model, state: State) -> dict[str, Array]:
+    tensors = {name: value.detach().cpu().numpy() for name, value in model.fresh(state.parameters).state_dict().items()}
+    return {**tensors, MOMENTUM: state.momentum} if np.any(state.momentum) else tensors
+
+
+def _state(model: Model, commit: Commit) -> State:
+    parts = [np.asarray(commit.tensors[parameter.name]).reshape(-1) for parameter in model.layout]
+    parameters = np.concatenate(parts).astype(np.float32)
+    momentum = commit.tensors.get(MOMENTUM)
+    return State(parameters, np.zeros_like(parameters) if momentum is None else np.asarray(momentum))
