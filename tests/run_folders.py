@@ -40,7 +40,14 @@ def terms(
 def record_terms(rounds: int = 40) -> Terms:
     """Federated DP-SGD over two servers, ten silos."""
     channel = Channel(
-        100, RoundedGaussian(1.1), Grid(1.0, 12, 32), "servers", Shared(), bounds=1.0, sums_records=True, max_records=280
+        100,
+        RoundedGaussian(1.1),
+        Grid(1.0, 12, 32),
+        "servers",
+        Shared(),
+        bounds=1.0,
+        sums_records=True,
+        max_records=280,
     )
     training = Training("nothing", PoissonRecords(0.05), 140, 280)
     return Terms("record", "zero-out", 1e-5, rounds, 10, Everyone(), training, (channel,))

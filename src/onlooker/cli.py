@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import onlooker._threads  # noqa: F401  isort: skip
 import torch
 import typer
 from rich.console import Console

@@ -104,7 +104,7 @@ class RunFolder:
             terms = from_dict(tomllib.loads(self._read("terms.toml").decode()))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise FolderError(f"{self.path / 'terms.toml'} cannot be read: {error}.") from error
-        begun_with = self._lines("ledger.jsonl")[0].get("terms")
+        begun_with = next(iter(self._lines("ledger.jsonl")), {}).get("terms")
         if begun_with != terms.hash:
             raise FolderError(
                 f"{self.path / 'terms.toml'} was changed: its hash is {terms.hash[:12]}, but the ledger was begun with "
@@ -123,8 +123,17 @@ class RunFolder:
         return [line for line in self._lines("metrics.jsonl") if line["round"] <= last]
 
     def environment(self) -> dict[str, Any]:
-        """What `env.json` says; empty where it is missing."""
-        return json.loads(self._read("env.json")) if (self.path / "env.json").exists() else {}
+        """What `env.json` says; empty where it is missing.
+
+        Raises:
+            FolderError: if it is no JSON.
+        """
+        if not (self.path / "env.json").exists():
+            return {}
+        try:
+            return json.loads(self._read("env.json"))
+        except ValueError as error:
+            raise FolderError(f"{self.path / 'env.json'} is damaged: {error}.") from error
 
     def configuration(self) -> str:
         """The text of `run.toml`."""

@@ -106,7 +106,7 @@ def test_two_servers_without_noise_are_plain_averaging(tmp_path):
 
 def test_a_loose_clip_without_noise_is_fedavg_on_equal_silos(tmp_path):
     """With everybody there, equal sizes and a clip that never bites, DP-FedAvg without noise is FedAvg."""
-    settings = {"data__clients": 3, "sampling__clients__name": '"all"'}
+    settings = {"data__clients": 2, "sampling__clients__name": '"all"'}
     one, folder_one = begun(tmp_path, "fedavg", "a", **settings)
     two, folder_two = begun(
         tmp_path, "dp-fedavg", "b", privacy__noise_multiplier=0.0, privacy__clip=100.0, **settings

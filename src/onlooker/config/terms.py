@@ -64,6 +64,7 @@ def agree(configuration: Configuration, kind: Kind, size: int) -> Agreement:
         _check.positive(privacy__epsilon=privacy.epsilon)
         multiplier = _calibrated(configuration, kind, unit, size, observers, privacy.epsilon)
     elif privacy.noise_multiplier is not None:
+        _check.non_negative(privacy__noise_multiplier=privacy.noise_multiplier)
         multiplier = privacy.noise_multiplier
     else:
         raise TermsError("privacy.epsilon is missing; name it, or privacy.noise-multiplier, to say how much noise is added.")

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from decimal import ROUND_CEILING, Context
+from typing import Any, TypeAlias, cast
 
 from dp_accounting import DpEvent
-from scipy.optimize import brentq
+from scipy import optimize
 
 from onlooker import _check
-from onlooker.errors import TermsError, UnpricedError
+from onlooker.errors import TermsError
 from onlooker.privacy.accounting import price
 from onlooker.types import Adjacency
 
 Progress: TypeAlias = Callable[[float, float], None]
-"""Called with each noise multiplier that was tried, and the largest epsilon there."""
+"""Told of each noise multiplier that was tried, and of the largest epsilon there."""
 
-_LEAST, _MOST = 1e-6, 1e9
-_DIGITS = 5
+_LEAST, _MOST = 1e-6, 1e6
+_STEEP = 50.0
+_FIVE_DIGITS = Context(prec=5, rounding=ROUND_CEILING)
 
 
 def calibrate(
@@ -31,11 +33,12 @@ def calibrate(
 ) -> float:
     """The smallest noise multiplier z, in five digits, at which every event costs at most epsilon.
 
-    Guarantee: `price` of each event of the returned z was evaluated and is at most epsilon; at the next smaller number of
-    five digits one event costs more. So z is never too small, and too large by at most one part in 10,000.
+    Guarantee: `price` was evaluated for each event of the z that is returned, and is at most epsilon; at the next
+    smaller number of five digits one event costs more. So z is never too small, and by at most one part in 10,000
+    too large.
 
     Args:
-        event_of: the event, or the several events, of a run with noise multiplier z; more noise must not cost more.
+        event_of: the event, or the several events, of a run with noise multiplier z; more noise never costs more.
         epsilon: the target, above 0.
         delta: in (0, 1).
         adjacency: what a neighbouring data set differs in.
@@ -48,17 +51,61 @@ def calibrate(
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> calibrate(lambda z: SelfComposedDpEvent(GaussianDpEvent(z), 40), 8.0, 1e-5, "zero-out")
-    3.7961
+    3.7962
     """
     _check.positive(privacy__epsilon=epsilon)
     _check.probability(privacy__delta=delta)
 
     def excess(z: float) -> float:
-        """The log of the largest epsilon over the target: 0 or less where z will do."""
-        events = event_of(z)
-        prices = [price(event, delta, adjacency, sampler_error) for event in _several(events)]
-        largest = max((priced.epsilon for priced in prices), default=0.0)
+        """The log of the largest epsilon over the target, within bounds: 0 or less where z will do."""
+        answer = event_of(z)
+        events = [answer] if isinstance(answer, DpEvent) else answer
+        largest = max(
+            (_spent(event, epsilon, delta, adjacency, sampler_error) for event in events), default=0.0
+        )
         if progress is not None:
             progress(z, largest)
-        return -_STEEP if largest == 0 else min(_STEEP, math.log(largest / epsilon))
-    ...
+        return max(-_STEEP, min(_STEEP, math.log(largest / epsilon))) if largest > 0 else -_STEEP
+
+    z = _FIVE_DIGITS.create_decimal_from_float(_root(excess, *_bracket(excess, epsilon, delta)))
+    while excess(float(z)) > 0:
+        z = _FIVE_DIGITS.next_plus(z)
+    while excess(float(before := _FIVE_DIGITS.next_minus(z))) <= 0:
+        z = before
+    return float(z)
+
+
+def _spent(event: DpEvent, target: float, delta: float, adjacency: Adjacency, sampler_error: float) -> float:
+    """Without the sampler's part where that is too much already: there it may be more than delta can pay."""
+    epsilon = price(event, delta, adjacency).epsilon
+    if epsilon > target or sampler_error == 0:
+        return epsilon
+    return price(event, delta, adjacency, sampler_error).epsilon
+
+
+def _bracket(excess: Callable[[float], float], epsilon: float, delta: float) -> tuple[float, float]:
+    """A noise multiplier that is too small and one that will do: epsilon falls about as fast as z grows."""
+    z = 1.0
+    value = excess(z)
+    grows = value > 0
+    while _LEAST <= z <= _MOST:
+        step = min(32.0, max(2.0, 1.1 * math.exp(abs(value))))
+        before, z = z, z * step if grows else z / step
+        value = excess(z)
+        if (value > 0) != grows:
+            return (before, z) if grows else (z, before)
+    if grows:
+        raise TermsError(
+            f"privacy.epsilon = {epsilon:g} cannot be reached at privacy.delta = {delta:g} by any noise multiplier "
+            f"up to {_MOST:g}, because a part of what is released does not depend on it; raise privacy.epsilon."
+        )
+    raise TermsError(f"privacy.epsilon = {epsilon:g} asks for no noise to speak of; name a smaller one.")
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where the function changes sign, to one part in a million, found on a logarithmic scale."""
+
+    def of_log(log_z: float) -> float:
+        return function(math.exp(log_z))
+
+    return math.exp(cast(Any, optimize).brentq(of_log, math.log(low), math.log(high), xtol=1e-6))

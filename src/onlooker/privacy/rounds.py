@@ -1,8 +1,8 @@
-"""What an event means: rounds of sampled Gaussian noise, each counted, with every convention about units settled here.
+"""What an event means: rounds of Gaussian noise, each counted, with every convention about units settled here.
 
-An event speaks of z, the noise's standard deviation over C, the L2 bound of one unit's row. A `Round` speaks of C/sigma,
-so that what an adjacency does to the sensitivity is done once, in `read`, and no accountant is ever asked to interpret a
-noise multiplier (for `REPLACE_ONE`, dp-accounting's two accountants differ in that by a factor of 2).
+An event speaks of z, the noise's standard deviation over C, the L2 bound of one unit's row. A `Round` speaks of
+C/sigma, so that what an adjacency does to the sensitivity is done once, in `read`, and no accountant is ever asked
+to interpret a noise multiplier (under `REPLACE_ONE`, dp-accounting's two differ in that by a factor of 2).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from dp_accounting import (
     ComposedDpEvent,
@@ -32,7 +32,9 @@ from onlooker.types import Adjacency
 Kind: TypeAlias = Literal["plain", "poisson", "poisson-replaced", "fixed-size", "fixed-size-replaced"]
 
 _LEAST_NOISE = 1e-9
-"""A smaller noise multiplier counts as none: its epsilon, above 10^17, would only be a risk of overflow."""
+"""A smaller noise multiplier counts as none: an epsilon above 10^17 would only be a risk of overflow."""
+_MOST_NOISE = 1e6
+"""A larger one counts as this in a sampled round, whose curves would else be lost in rounding."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class Round:
     Attributes:
         kind: how the unit is drawn, and what stands in its place in the neighbouring data.
         rate: q, the probability that it is drawn.
-        shift: how far the unit can move the sum, in standard deviations of the noise; infinite without noise. For the
-            sampled kinds C/sigma, whatever the adjacency, since the kind knows what to make of it.
+        shift: without sampling, how far the unit can move the sum, in standard deviations of the noise (infinite
+            without noise); in the sampled kinds C/sigma, from which the kind knows what to make.
     """
 
     kind: Kind
@@ -72,9 +74,10 @@ Rounds: TypeAlias = tuple[tuple[Round, int], ...]
 def read(event: DpEvent, adjacency: Adjacency) -> Rounds:
     """The rounds of an event, whose order does not matter for the price.
 
-    Without sampling, rounds compose exactly to one Gaussian: their squared shifts add up. Fixed-size sampling is that of
-    the larger of two neighbours, so a cohort of all N is not sampled. Under "add-or-remove" P = (1-q) Q + q w1 where w1 is
-    Q with one drawn row replaced by the subject's: pairs of Gaussians at most 2C apart, hence a Poisson round with 2C.
+    Without sampling, rounds compose exactly to one Gaussian: their squared shifts add up. The population of a
+    fixed-size cohort is that of the larger of two neighbours; a cohort of all of it is not sampled. Under
+    "add-or-remove" a cohort without the subject is drawn as on D', so P = (1-q) Q + q w1, where w1 is Q with the
+    subject's row in place of a drawn one. Those are Gaussians at most 2C apart: a Poisson round with 2C.
 
     Raises:
         UnpricedError: for an event that no rule prices.
@@ -83,13 +86,11 @@ def read(event: DpEvent, adjacency: Adjacency) -> Rounds:
     >>> read(SelfComposedDpEvent(GaussianDpEvent(2.0), 4), "replace-one")
     ((Round(kind='plain', rate=1.0, shift=2.0), 1),)
     """
-    _check.one_of(("zero-out", "add-or-remove", "replace-one"), privacy__adjacency=adjacency)
+    _check.one_of(get_args(Adjacency), privacy__adjacency=adjacency)
     counts = _count(event, adjacency)
     plain = math.sqrt(sum(count * round.shift**2 for round, count in counts.items() if round.kind == "plain"))
-    sampled = sorted(
-        ((round, count) for round, count in counts.items() if round.kind != "plain" and count > 0),
-        key=lambda item: (item[0].kind, item[0].rate, item[0].shift),
-    )
+    sampled = [(round, count) for round, count in counts.items() if round.kind != "plain"]
+    sampled.sort(key=lambda item: (item[0].kind, item[0].rate, item[0].shift))
     return (*([(Round("plain", 1.0, plain), 1)] if plain > 0 else []), *sampled)
 
 
@@ -100,41 +101,43 @@ def _count(event: DpEvent, adjacency: Adjacency) -> Counter[Round]:
         case NonPrivateDpEvent():
             return Counter({Round("plain", 1.0, math.inf): 1})
         case SelfComposedDpEvent(event=repeated, count=count):
-            _check.at_least(0, rounds=count)
-            return Counter({round: count * times for round, times in _count(repeated, adjacency).items() if count})
+            _check.at_least(0, task__rounds=count)
+            return Counter({round: count * n for round, n in _count(repeated, adjacency).items() if count})
         case ComposedDpEvent(events=events):
             return sum((_count(part, adjacency) for part in events), Counter[Round]())
         case GaussianDpEvent(noise_multiplier=z):
             _check.non_negative(privacy__noise_multiplier=z)
-            unit = 2.0 if adjacency == "replace-one" else 1.0
-            return Counter({Round("plain", 1.0, unit / z if z >= _LEAST_NOISE else math.inf): 1})
-        case PoissonSampledDpEvent(sampling_probability=rate, event=sampled):
-            return _sampled(event, "poisson", rate, sampled, adjacency)
-        case SampledWithoutReplacementDpEvent(source_dataset_size=units, sample_size=size, event=sampled):
+            row = 2.0 if adjacency == "replace-one" else 1.0
+            return Counter({Round("plain", 1.0, row / z if z >= _LEAST_NOISE else math.inf): 1})
+        case PoissonSampledDpEvent(sampling_probability=rate, event=inner):
+            return _sampled("poisson", rate, inner, adjacency)
+        case SampledWithoutReplacementDpEvent(source_dataset_size=units, sample_size=size, event=inner):
             if not 0 <= size <= units:
-                raise TermsError(f"a cohort of {size} cannot be drawn from {units}; it must be from 0 to {units}.")
-            return _sampled(event, "fixed-size", size / units if units else 0.0, sampled, adjacency)
+                raise TermsError(f"a cohort of {size} cannot be drawn from {units}; draw at most {units}.")
+            return _sampled("fixed-size", size / max(1, units), inner, adjacency)
         case _:
-            raise UnpricedError(f"no rule prices a {type(event).__name__}: name a sampler and a mechanism that have one.")
+            raise UnpricedError(
+                f"no rule prices a {type(event).__name__}; choose a sampler and noise with a rule."
+            )
 
 
-def _sampled(whole: DpEvent, kind: Kind, rate: float, event: DpEvent, adjacency: Adjacency) -> Counter[Round]:
+def _sampled(kind: Kind, rate: float, event: DpEvent, adjacency: Adjacency) -> Counter[Round]:
     """All that is released under one coin is one Gaussian, joined before amplification (rule 10a)."""
     if rate == 0:
         return Counter()
-    _check.rate(rate=rate)
+    _check.rate(sampling_rate=rate)
     if rate == 1:
         return _count(event, adjacency)
     joined = read(event, "zero-out")
-    if not joined:
-        return Counter()
-    (inner, _), *more = joined
-    if more or inner.kind != "plain":
-        raise UnpricedError(f"no rule prices sampling twice ({whole}): one coin decides on Gaussian noise only.")
-    if math.isinf(inner.shift):
-        return Counter({inner: 1})
+    if any(round.kind != "plain" for round, _ in joined):
+        raise UnpricedError(
+            f"no rule prices sampling twice; one coin of rate {rate:g} decides on noise only."
+        )
+    if not joined or math.isinf(joined[0][0].shift):
+        return Counter(dict(joined))
+    shift = max(joined[0][0].shift, 1 / _MOST_NOISE)
     if kind == "fixed-size" and adjacency == "add-or-remove":
-        return Counter({Round("poisson", rate, 2 * inner.shift): 1})
+        return Counter({Round("poisson", rate, 2 * shift): 1})
     if adjacency == "replace-one":
         kind = "poisson-replaced" if kind == "poisson" else "fixed-size-replaced"
-    return Counter({Round(kind, rate, inner.shift): 1})
+    return Counter({Round(kind, rate, shift): 1})

@@ -87,8 +87,7 @@ def signal(facts: Facts) -> Chart | None:
     ratios = [_ratio(values) for _, values in known]
     if not any(ratios):
         return None
-    axis = {"type": "log", "dtick": 1, "exponentformat": "power", "minexponent": 3, "range": _decades(ratios)}
-    layout = _layout(facts, axis)
+    layout = _layout(facts, _logarithmic(ratios))
     layout["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"dash": "dot"}}]
     trace = _line("", 0, rounds, ratios, "round %{x}: %{y:.3g} times as long as the noise")
     caption = f"{_course(rounds, ratios, '.3g')} Above the dotted line the signal is longer than the noise."
@@ -100,10 +99,11 @@ def _ratio(values: Mapping[str, Any]) -> float | None:
     return finite(above / below) if above and below else None
 
 
-def _decades(ratios: Iterable[float | None]) -> list[int]:
-    """Whole powers of ten around all values and 1."""
-    logs = [math.log10(ratio) for ratio in ratios if ratio]
-    return [math.floor(min(*logs, -0.1)), math.ceil(max(*logs, 0.1))]
+def _logarithmic(values: Iterable[float | None]) -> dict[str, Any]:
+    """A log axis around all values and 1, with few ticks."""
+    logs = [math.log10(value) for value in values if value]
+    low, high = min(*logs, -0.1) - 0.1, max(*logs, 0.1) + 0.1
+    return {"type": "log", "range": [low, high], "dtick": "D2" if high - low < 2 else 1, "tickformat": "~g"}
 
 
 def finite(value: Any) -> float | None:
@@ -140,7 +140,7 @@ def _layout(facts: Facts, axis: Mapping[str, Any]) -> dict[str, Any]:
         across |= {"dtick": 1, "range": [0.5, rounds + 0.5]}
     return {
         "height": 340,
-        "margin": {"l": 56, "r": 16, "t": 16, "b": 48},
+        "margin": {"l": 56, "r": 16, "t": 16, "b": 52},
         "xaxis": across,
         "yaxis": {"automargin": True, "zeroline": False, **axis},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},

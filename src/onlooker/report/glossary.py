@@ -5,7 +5,7 @@ from __future__ import annotations
 from onlooker.privacy.terms import Terms
 from onlooker.report.facts import Facts, worst_guarded
 from onlooker.report.settings import Labelled
-from onlooker.report.words import best_guess, number, sees, small, unit, who
+from onlooker.report.words import best_guess, number, sees, small, unit
 
 _UNIT = {
     "client": "all data of one client. What holds for a client holds for every person and record in it",
@@ -65,13 +65,13 @@ def _epsilon(facts: Facts) -> str:
     price = worst[0].price
     return (
         f"{start} At epsilon {number(price.epsilon)}, an observer who has to guess whether one {unit(facts.terms)} was used, "
-        f"and would otherwise be right half of the time, is right at most {best_guess(price.epsilon, price.delta)} of it."
+        f"and would otherwise be right half of the time, is right {best_guess(price.epsilon, price.delta)}."
     )
 
 
 def cast_of_observers(facts: Facts) -> Labelled:
     """Each observer of the threat model, and the position it is in."""
-    return [(name, f"{who(name)[0].upper()}{who(name)[1:]}. {sees(name, facts.terms)}") for name in facts.observers]
+    return [(name, sees(name, facts.terms)) for name in facts.observers]
 
 
 def threat_model(terms: Terms, assumed: bool) -> str:

@@ -8,31 +8,35 @@
   const painted = (layout) => {
     const style = getComputedStyle(root);
     const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+    const size = root.classList.contains("print") ? 11 : 14;
     const axis = { gridcolor: colour("rule"), linecolor: colour("soft"), tickcolor: colour("soft"), fixedrange: true };
     const copy = structuredClone(layout);
     for (const name of ["xaxis", "yaxis"]) Object.assign(copy[name], axis);
+    copy.xaxis.title.font = { size };
     for (const shape of copy.shapes ?? []) shape.line.color = colour("soft");
     return Object.assign(copy, {
       colorway: [1, 2, 3, 4, 5, 6].map((place) => colour(`series-${place}`)),
-      font: { family: style.getPropertyValue("--sans"), size: 14, color: colour("ink") },
+      font: { family: style.getPropertyValue("--sans"), size, color: colour("ink") },
       paper_bgcolor: "transparent",
       plot_bgcolor: "transparent",
       hoverlabel: { bgcolor: colour("paper"), bordercolor: colour("soft"), font: { color: colour("ink") } },
     });
   };
   const draw = () => {
+    // Paper takes what stands there when it asks, so a plot for paper must have its width at once.
+    const paper = root.classList.contains("print");
     for (const [id, { data, layout }] of Object.entries(figures)) {
-      Plotly.react(id, data, painted(layout), { responsive: true, displayModeBar: false });
+      const width = paper ? document.getElementById(id).clientWidth : undefined;
+      Plotly.react(id, data, { ...painted(layout), width }, { responsive: true, displayModeBar: false });
     }
   };
-  const forPrint = (on) => () => {
+  const forPaper = (on) => () => {
     root.classList.toggle("print", on);
     draw();
-    for (const id of Object.keys(figures)) Plotly.Plots.resize(id);
   };
 
   draw();
   dark.addEventListener("change", draw);
-  addEventListener("beforeprint", forPrint(true));
-  addEventListener("afterprint", forPrint(false));
+  addEventListener("beforeprint", forPaper(true));
+  addEventListener("afterprint", forPaper(false));
 })();

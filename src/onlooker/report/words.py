@@ -36,18 +36,22 @@ def small(probability: float) -> str:
 
 
 def best_guess(epsilon: float, delta: float) -> str:
-    """How often the best guess between two equally likely worlds, with and without a unit, can be right at most.
+    """How often the best guess between two equally likely worlds, with and without a unit, is right.
 
-    That is (e^epsilon + delta) / (1 + e^epsilon) (Kairouz, Oh, Viswanath, "The Composition Theorem for Differential
-    Privacy", ICML 2015, whose Theorem 2.1 bounds both errors of every test). Rounded up.
+    At most (e^epsilon + delta) / (1 + e^epsilon) of the time (Kairouz, Oh, Viswanath, "The Composition Theorem for
+    Differential Privacy", ICML 2015, whose Theorem 2.1 bounds both errors of every test), rounded up.
 
-    >>> best_guess(0.0, 0.0), best_guess(1.0, 1e-5), best_guess(8.0, 1e-5), best_guess(17.14, 1e-5)
-    ('50 %', '73.2 %', '99.97 %', 'more than 99.99 %')
+    >>> best_guess(0.0, 0.0), best_guess(1.0, 1e-5), best_guess(8.0, 1e-5)
+    ('at most 50% of the time', 'at most 73.2% of the time', 'at most 99.97% of the time')
+    >>> best_guess(17.14, 1e-5)
+    'almost always: so large an epsilon rules out very little'
     """
     share = 100 * (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
     digits = 1 if share < 99 else 2
     rounded = math.ceil(share * 10**digits - 1e-9) / 10**digits
-    return f"{rounded:.{digits}f}".removesuffix(".0") + " %" if rounded < 100 else "more than 99.99 %"
+    if rounded >= 100:
+        return "almost always: so large an epsilon rules out very little"
+    return f"at most {rounded:g}% of the time"
 
 
 def unit(terms: Terms) -> str:
@@ -87,7 +91,7 @@ def _member(name: str) -> str:
 def sees(observer: str, terms: Terms) -> str:
     """What position an observer is in, for the glossary."""
     if "+" in observer:
-        return "They act as one and pool everything that each of them sees."
+        return f"{_capital(who(observer))}: they act as one and pool everything that each of them sees."
     kind = observer.partition(":")[0]
     relay = " and carries the reports" if terms.shared and terms.shared.relay == observer else ""
     return {
@@ -97,6 +101,10 @@ def sees(observer: str, terms: Terms) -> str:
         "auditor": "Whoever later examines what the auxiliary server of the same number saw.",
         "client": "A participant who is curious about the others.",
     }[kind]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def about(subjects: Sequence[int], terms: Terms) -> str:
@@ -116,7 +124,7 @@ def verdict(facts: Facts) -> str:
     parts = [*_no_guarantee(facts), *_guarantee(facts)]
     sentence = "; ".join(parts)
     if facts.finished:
-        return f"{sentence[0].upper()}{sentence[1:]}."
+        return f"{_capital(sentence)}."
     return f"After {facts.charged} of {terms.rounds} rounds, {sentence}."
 
 
