@@ -21,14 +21,15 @@ from onlooker.privacy.terms import Terms
 from onlooker.privacy.training import Training
 
 OBSERVERS = ("public", "coordinator", "aux:0", "aux:0+aux:1")
+COINS, SERVERS = Poisson(0.5), Shared()
 CONFIGURATION = '[task]\nmethod = "feddecouple"\nrounds = 40\nseed = 42\n\n[privacy]\nclip = 1.0\n'
 
 
 def terms(
     rounds: int = 40,
     clients: int = 10,
-    sampling: ClientSampling = Poisson(0.5),
-    summation: Summation = Shared(),
+    sampling: ClientSampling = COINS,
+    summation: Summation = SERVERS,
     multiplier: float = 2.064,
 ) -> Terms:
     """FedDecouple with ten clients: 8.00 for the public, 17.14 for one server, nothing for both."""

@@ -7,12 +7,11 @@ import importlib.metadata
 import json
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import onlooker._threads  # noqa: F401  isort: skip
 import torch
 import typer
 from rich.console import Console
@@ -154,7 +153,7 @@ def _prepare(file: Path, settings: list[str] | None) -> Prepared:
 
 
 @contextmanager
-def _sentences() -> Iterator[None]:
+def _sentences() -> Generator[None]:
     """Turn every error that a user can mend into one sentence and exit status 2."""
     try:
         yield

@@ -7,9 +7,19 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rich import box
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import (
+    Progress as Bar,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -32,35 +42,55 @@ def number(epsilon: float) -> str:
 
 
 def show_findings(console: Console, ledger: Ledger, findings: Sequence[Finding]) -> None:
-    """The table of observers, and under it the worst of them."""
+    """The table of observers, and under it the worst of them and what all reasons share."""
     terms = ledger.terms
-    many = len({finding.subjects for finding in findings}) > 1
-    table = Table(title=f"what each observer can learn about one {_unit(terms.unit)}", title_justify="left")
-    if many:
-        table.add_column("about")
-    for heading in ("observer", "epsilon", "guarantee", "because"):
+    reasons = [finding.because.partition("; ") for finding in findings]
+    shared = {tail for _, _, tail in reasons if tail}
+    many = len({_others(finding, terms.clients) for finding in findings}) > 1
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left", title_style="bold")
+    table.title = f"What each observer can learn about one {_unit(terms.unit)}"
+    for heading in (*(["about"] if many else []), "observer", "epsilon", "guarantee", "because"):
         table.add_column(heading, justify="right" if heading == "epsilon" else "left", overflow="fold")
-    for finding in findings:
+    for finding, (reason, _, tail) in zip(findings, reasons, strict=True):
         about = [", ".join(ranges(finding.subjects))] if many else []
-        table.add_row(*about, "\n".join(finding.observers), number(finding.price.epsilon), finding.guarantee, finding.because)
+        because = f"{reason}; {tail}" if tail and len(shared) > 1 else reason
+        names, value = "\n".join(finding.observers), number(finding.price.epsilon)
+        table.add_row(*about, names, value, finding.guarantee, because)
     console.print(table)
-    console.print(
-        f"unit {terms.unit}, adjacency {terms.adjacency}, delta {terms.delta:g}, {len(ledger.releases)} of "
-        f"{terms.rounds} rounds charged, terms {terms.hash[:12]}",
-        highlight=False,
-    )
-    if (largest := worst(findings)) is not None:
-        names = ", ".join(largest.observers)
-        value = "no guarantee" if math.isinf(largest.price.epsilon) else f"epsilon {number(largest.price.epsilon)}"
-        console.print(f"worst in the threat model: {value}, to {names}", highlight=False)
+    common = list(shared) if len(shared) == 1 else []
+    for line in (*common, *_summary(ledger, findings)):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _summary(ledger: Ledger, findings: Sequence[Finding]) -> list[str]:
+    terms = ledger.terms
+    charged = f"{len(ledger.releases)} of {terms.rounds} rounds charged"
+    lines = [
+        f"Unit {terms.unit}, adjacency {terms.adjacency}, delta {terms.delta:g}; {charged}; terms {terms.hash[:12]}."
+    ]
+    largest = worst(findings)
+    if largest is not None and math.isinf(largest.price.epsilon):
+        lines.append(f"No guarantee against {', '.join(largest.observers)}.")
+    bounded = worst(finding for finding in findings if not math.isinf(finding.price.epsilon))
+    if bounded is not None:
+        others = " of the others" if bounded is not largest else ""
+        value, names = number(bounded.price.epsilon), ", ".join(bounded.observers)
+        lines.append(f"Worst{others} in the threat model: epsilon {value}, to {names}.")
+    return lines
+
+
+def _others(finding: Finding, clients: int) -> tuple[int, ...]:
+    """The subjects, as if a client that observes were one of them: nobody needs to be told that it is not."""
+    members = {int(name[7:]) for observer in finding.observers for name in observer.split("+") if name[:7] == "client:"}
+    return tuple(sorted({*finding.subjects, *(member for member in members if member < clients)}))
 
 
 def show_plan(console: Console, prepared: Prepared, ledger: Ledger, findings: Sequence[Finding]) -> None:
     """The whole plan: what would run, what each observer would learn, and whether the model would."""
     terms, configuration = ledger.terms, prepared.configuration
     console.print(
-        f"{configuration.task.method}: {terms.rounds} rounds, {terms.clients} clients, {prepared.model.size:,} parameters, "
-        f"noise multiplier {terms.channels[0].mechanism.noise_multiplier:g}",
+        f"{configuration.task.method}: {terms.rounds} rounds, {terms.clients} clients, "
+        f"{prepared.model.size:,} parameters, noise multiplier {terms.channels[0].mechanism.noise_multiplier:g}",
         highlight=False,
     )
     show_findings(console, ledger, findings)

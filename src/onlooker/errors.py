@@ -33,4 +33,7 @@ class FolderError(OnlookerError):
 
 
 class SealedError(OnlookerError):
-    """Other bytes for a round that was sealed before: two noises on one sum would tell more than one, so it is given up."""
+    """Other bytes for a round that was sealed before.
+
+    Two noises on one sum would tell more than one, so the round is given up.
+    """

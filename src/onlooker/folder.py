@@ -19,10 +19,10 @@ import json
 import os
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import tomli_w
 from safetensors import SafetensorError, safe_open
@@ -48,6 +48,14 @@ class Commit:
 
     round: int
     tensors: Mapping[str, Array]
+
+
+class _Tensors(Protocol):
+    """What is used of an opened safetensors file, which comes without types."""
+
+    def keys(self) -> list[str]: ...
+    def get_tensor(self, name: str) -> Array: ...
+    def metadata(self) -> dict[str, str]: ...
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,7 @@ class RunFolder:
             terms = from_dict(tomllib.loads(self._read("terms.toml").decode()))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise FolderError(f"{self.path / 'terms.toml'} cannot be read: {error}.") from error
-        begun_with = next(iter(self._lines("ledger.jsonl")), {}).get("terms")
+        begun_with = (self._lines("ledger.jsonl") or [{"terms": None}])[0].get("terms")
         if begun_with != terms.hash:
             raise FolderError(
                 f"{self.path / 'terms.toml'} was changed: its hash is {terms.hash[:12]}, but the ledger was begun with "
@@ -146,14 +154,14 @@ class RunFolder:
             FolderError: if the model cannot be read.
         """
         try:
-            with safe_open(self.path / "model.safetensors", "numpy") as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118: a method, not a mapping
+            with _opened(self.path / "model.safetensors") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}
                 return Commit(int(file.metadata()["round"]), tensors)
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise FolderError(f"{self.path / 'model.safetensors'} cannot be read: {error}.") from error
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> Generator[None]:
         """Hold the folder against a second writer, and drop what a death left half written.
 
         Raises:
@@ -214,7 +222,7 @@ class RunFolder:
             os.fsync(file.fileno())
 
     @contextlib.contextmanager
-    def _writing(self, name: str) -> Iterator[None]:
+    def _writing(self, name: str) -> Generator[None]:
         try:
             yield
         except OSError as error:
@@ -222,6 +230,10 @@ class RunFolder:
                 f"{self.path / name} cannot be written: {error.strerror or error}; make room and "
                 f"run `onlooker resume {self.path}`."
             ) from error
+
+
+def _opened(path: Path) -> contextlib.AbstractContextManager[_Tensors]:
+    return cast(contextlib.AbstractContextManager[_Tensors], safe_open(path, "numpy"))
 
 
 def _line(value: Mapping[str, Any]) -> bytes:

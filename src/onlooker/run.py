@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -86,17 +86,48 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
 
 def difference(recorded: Terms, asked: Terms) -> list[str]:
     """The privacy keys in which two terms differ, each with both values; empty if they are the same."""
-    return _differences(to_dict(recorded), to_dict(asked), "")
+    before, after = _flat(to_dict(recorded), ""), _flat(to_dict(asked), "")
+    keys = [key for key in dict.fromkeys([*before, *after]) if before.get(key) != after.get(key)]
+    return [
+        f"{_CONFIGURED.get(key, key)}: {before.get(key, 'nothing')} became {after.get(key, 'nothing')}" for key in keys
+    ]
 
 
-def _differences(before: Any, after: Any, key: str) -> list[str]:
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        names = dict.fromkeys([*before, *after])
-        return [line for name in names for line in _differences(before.get(name), after.get(name), f"{key}.{name}")]
-    if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)) and len(before) == len(after):
-        pairs = enumerate(zip(before, after, strict=True))
-        return [line for place, (one, two) in pairs for line in _differences(one, two, f"{key}[{place}]")]
-    return [] if before == after else [f"{key.lstrip('.')}: {before} became {after}"]
+_CONFIGURED = {
+    "rounds": "task.rounds",
+    "clients": "data.clients",
+    "unit": "privacy.unit",
+    "adjacency": "privacy.adjacency",
+    "delta": "privacy.delta",
+    "sampling.name": "sampling.clients.name",
+    "sampling.rate": "sampling.clients.rate",
+    "sampling.size": "sampling.clients.rate (as a number of clients)",
+    "sampling.cover_traffic": "sampling.clients.cover-traffic",
+    "training.records.rate": "sampling.records.rate",
+    "training.expected_records": "data.expected-records",
+    "training.max_records": "data.max-records",
+    "channels.0.size": "model.name (as its number of parameters)",
+    "channels.0.mechanism.name": "privacy.mechanism",
+    "channels.0.mechanism.noise_multiplier": "privacy.noise-multiplier",
+    "channels.0.noised_by": "privacy.noised-by",
+    "channels.0.grid.clip": "privacy.clip",
+    "channels.0.summation.count": "servers.count",
+    "channels.0.summation.corrupt": "servers.corrupt",
+    "channels.0.summation.relay": "servers.relay",
+    "channels.0.summation.min_batch": "servers.min-batch",
+}
+"""The keys of a configuration that parts of the terms are set by, for whoever changed one."""
+
+
+def _flat(value: object, key: str) -> dict[str, object]:
+    """Nested tables and lists as one table of dotted keys."""
+    if isinstance(value, Mapping):
+        parts = [(str(name), inner) for name, inner in cast(Mapping[str, object], value).items()]
+    elif isinstance(value, (list, tuple)):
+        parts = [(str(place), inner) for place, inner in enumerate(cast(Sequence[object], value))]
+    else:
+        return {key: value}
+    return {path: one for name, inner in parts for path, one in _flat(inner, f"{key}.{name}" if key else name).items()}
 
 
 def _evaluated(study: Study, state: State, round: int) -> dict[str, float]:

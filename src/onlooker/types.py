@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[Any]
 Row: TypeAlias = NDArray[np.float64]
 """`float64[d]`: what one client would send in the clear."""
-Grid: TypeAlias = NDArray[np.int64]
+Integers: TypeAlias = NDArray[np.int64]
 """`int64[d]`: integers in units of clip / 2^f."""
 
 Unit: TypeAlias = Literal["client", "person", "record", "none"]

@@ -161,7 +161,7 @@ def test_killed_at_random_moments(tmp_path):
     kills, seen = 0, 0
     process = subprocess.Popen([*command, "run", str(file), "--out", str(place)], stdout=subprocess.DEVNULL)
     for _ in range(60):
-        wait_for(lambda: process.poll() is not None or charged(place) > seen)
+        wait_for(process, place, seen)
         time.sleep(dice.uniform(0, 0.08))
         if process.poll() is not None:
             break
@@ -184,8 +184,9 @@ def charged(place: Path) -> int:
     return file.read_bytes().count(b"\n") - 1 if file.exists() else 0
 
 
-def wait_for(happened, seconds: float = 60) -> None:
+def wait_for(process, place: Path, seen: int, seconds: float = 60) -> None:
+    """Until the process has ended or charged a round more."""
     end = time.monotonic() + seconds
-    while not happened():
+    while process.poll() is None and charged(place) <= seen:
         assert time.monotonic() < end, "nothing happened for a minute"
         time.sleep(0.005)

@@ -12,11 +12,11 @@ from onlooker import config, run
 from onlooker.engines import loop
 from onlooker.folder import RunFolder
 from onlooker.methods.dpsgd import clipped_sum
+from onlooker.methods.method import initial_state
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.random import Seeded
 from onlooker.privacy.statement import find
 from onlooker.round import play
-from onlooker.methods.method import initial_state
 
 METHODS = {
     "fedavg": {},
@@ -67,9 +67,7 @@ def test_the_ledger_of_a_run_is_its_plan(tmp_path, method):
         assert folder.ledger().epsilon(0, observer) == plan.epsilon(0, observer)
     lines = folder.metrics()
     assert [line["round"] for line in lines] == [1, 2, 3]
-    assert all(
-        0 <= line["accuracy"] <= 1 and line["seconds"] > 0 and line["expected-clients"] > 0 for line in lines
-    )
+    assert all(0 <= line["accuracy"] <= 1 and line["seconds"] > 0 and line["expected-clients"] > 0 for line in lines)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -78,7 +76,7 @@ def test_a_run_is_repeatable_and_alone_in_its_process(tmp_path, method):
     alone = [finished(*begun(tmp_path, method, f"alone-{seed}", task__seed=seed)) for seed in (1, 2)]
     one, two = (begun(tmp_path, method, f"turn-{seed}", task__seed=seed) for seed in (1, 2))
     torch.manual_seed(99)
-    np.random.seed(99)  # noqa: NPY002: on purpose, what must not matter
+    np.random.seed(99)  # noqa: NPY002  (on purpose: what must not matter)
     for _ in zip_longest(run.simulate(*one), run.simulate(*two)):
         torch.rand(3)
     assert [model(one[1]), model(two[1])] == alone
@@ -97,9 +95,7 @@ def model(folder):
 
 def test_two_servers_without_noise_are_plain_averaging(tmp_path):
     """FedDecouple without noise is DP-FedAvg without noise, to the last bit, on a grid of the same width."""
-    shared = finished(
-        *begun(tmp_path, "feddecouple", "a", privacy__noise_multiplier=0.0, servers__ring_bits=64)
-    )
+    shared = finished(*begun(tmp_path, "feddecouple", "a", privacy__noise_multiplier=0.0, servers__ring_bits=64))
     plain = finished(*begun(tmp_path, "dp-fedavg", "b", privacy__noise_multiplier=0.0))
     assert shared == plain
 
@@ -108,9 +104,7 @@ def test_a_loose_clip_without_noise_is_fedavg_on_equal_silos(tmp_path):
     """With everybody there, equal sizes and a clip that never bites, DP-FedAvg without noise is FedAvg."""
     settings = {"data__clients": 2, "sampling__clients__name": '"all"'}
     one, folder_one = begun(tmp_path, "fedavg", "a", **settings)
-    two, folder_two = begun(
-        tmp_path, "dp-fedavg", "b", privacy__noise_multiplier=0.0, privacy__clip=100.0, **settings
-    )
+    two, folder_two = begun(tmp_path, "dp-fedavg", "b", privacy__noise_multiplier=0.0, privacy__clip=100.0, **settings)
     sizes = {len(client) for client in one.federation.clients}
     assert len(sizes) == 1
     finished(one, folder_one), finished(two, folder_two)
@@ -216,9 +210,7 @@ def test_the_order_of_clients_changes_no_row():
 
 def test_an_optimizer_never_survives_a_round():
     """Momentum within a round changes the row; the next round of the same data starts as if there had been none."""
-    study = config.study(
-        prepared("feddecouple", training__momentum=0.9, training__steps=4), torch.device("cpu")
-    )
+    study = config.study(prepared("feddecouple", training__momentum=0.9, training__steps=4), torch.device("cpu"))
     state = initial_state(study.model, study.source)
     arguments = (study.method, study.model, state.parameters, study.federation.clients, [0])
     first = dict(loop.run_clients(*arguments, 1, study.source, study.device))[0]["model"]

@@ -25,9 +25,7 @@ from onlooker.privacy.training import Training
 
 
 def channel(z=2.0, noised_by="servers", summation=Shared(), bounds=1.0, name="model", **more):
-    return Channel(
-        10, RoundedGaussian(z), Grid(1.0, 20, 32), noised_by, summation, bounds=bounds, name=name, **more
-    )
+    return Channel(10, RoundedGaussian(z), Grid(1.0, 20, 32), noised_by, summation, bounds=bounds, name=name, **more)
 
 
 def terms(sampling=Poisson(0.5), channels=None, unit="client", training=Training(), **more):
@@ -92,9 +90,7 @@ def test_a_coordinator_that_draws_is_never_amplified_against():
 def test_a_client_knows_whether_it_was_drawn_itself():
     one = terms(FixedSize(5), (channel(),))
     assert one.round_event(0, "client:1") == SampledWithoutReplacementDpEvent(9, 5, GaussianDpEvent(2.0))
-    assert one.round_event(0, "client:1+client:2") == SampledWithoutReplacementDpEvent(
-        8, 5, GaussianDpEvent(2.0)
-    )
+    assert one.round_event(0, "client:1+client:2") == SampledWithoutReplacementDpEvent(8, 5, GaussianDpEvent(2.0))
     assert one.round_event(0, "+".join(f"client:{i}" for i in range(1, 6))) == GaussianDpEvent(2.0)
 
 

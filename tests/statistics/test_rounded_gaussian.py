@@ -1,4 +1,4 @@
-"""The rounded Gaussian has its distribution: the right scale is accepted, 0.7 and 1.3 times it are rejected."""
+"""The rounded Gaussian has its distribution: the right scale is accepted, 0.7x and 1.3x are rejected."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def chi_square(drawn: np.ndarray, sigma: float) -> float:
 
 
 def kolmogorov_smirnov(drawn: np.ndarray, sigma: float) -> float:
-    """The p-value at the edges of the bins; on a lattice it is an upper bound, so the test is a cautious one."""
+    """The p-value at the edges of the bins; on a lattice it is too large, so the test is cautious."""
     values, counts = np.unique(drawn, return_counts=True)
     steps = np.cumsum(counts) / len(drawn)
     above = np.abs(steps - stats.norm.cdf(values + 0.5, scale=sigma))
@@ -80,7 +80,7 @@ def test_the_variance_is_the_rounded_one(sigma: float) -> None:
 
 
 def test_the_tails_are_full() -> None:
-    """Beyond 4.5 deviations: 34 of ten million on each side in the mean, and a sampler cut off there has none."""
+    """Beyond 4.5 deviations: a mean of 34 in ten million on each side, and none where the tail is cut off."""
     drawn = np.concatenate([draw(1e3, 1_000_000, round) for round in range(10)])
     mean = len(drawn) * stats.norm.sf(4.5)
     for side in (drawn > 4500, drawn < -4500):

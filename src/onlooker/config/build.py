@@ -67,20 +67,30 @@ def study(prepared: Prepared, device: torch.device) -> Study:
         DataError: if they cannot be read, or are not what the configuration says.
     """
     configuration = prepared.configuration
-    source = source_of(configuration)
-    federation = data.load(data_settings(configuration), source)
+    federation = data.load(data_settings(configuration), _dealer(configuration))
     if len(federation.clients) != configuration.data.clients:
         raise DataError(
             f"data.clients = {configuration.data.clients}, but the data hold {len(federation.clients)} clients; "
             "write that number."
         )
-    return Study(prepared.method, prepared.model, federation, source, device, configuration.evaluation.every)
+    return Study(
+        prepared.method, prepared.model, federation, source_of(configuration), device, configuration.evaluation.every
+    )
 
 
 def source_of(configuration: Configuration) -> Source:
     """Streams from the seed, or from the operating system where the seed is "system"."""
     seed = configuration.task.seed
     return System() if isinstance(seed, str) else Seeded(seed)
+
+
+def _dealer(configuration: Configuration) -> Source:
+    """Who deals rows to simulated clients: repeatable even without a seed, so that a resumed run has the same clients.
+
+    It decides nothing private.
+    """
+    seed = configuration.task.seed
+    return Seeded(0 if isinstance(seed, str) else seed)
 
 
 def data_settings(configuration: Configuration) -> data.DataSettings:
@@ -119,11 +129,14 @@ def warnings_of(prepared: Prepared) -> list[str]:
     configuration, terms = prepared.configuration, prepared.agreement.terms
     found = [*_unused(configuration)]
     if terms.unit == "none":
-        return ["no guarantee: this method adds no noise, and every party that sees a message sees what is in it.", *found]
+        return [
+            "no guarantee: this method adds no noise, and every party that sees a message sees what is in it.",
+            *found,
+        ]
     if terms.delta >= 1 / terms.expected_units:
         found.append(
-            f"privacy.delta = {terms.delta:g} is not below 1 / {terms.expected_units:g}, one over the expected number of "
-            f"units ({terms.unit}s): such a delta would allow to publish one unit whole."
+            f"privacy.delta = {terms.delta:g} is not below 1 / {terms.expected_units:g}, one over the expected number "
+            f"of units ({terms.unit}s): such a delta would allow to publish one unit whole."
         )
     return found
 
@@ -131,7 +144,9 @@ def warnings_of(prepared: Prepared) -> list[str]:
 def _check_training(configuration: Configuration) -> None:
     training = configuration.training
     if training.steps and training.epochs:
-        raise ConfigError(f"training.steps = {training.steps} and training.epochs = {training.epochs} exclude each other; name one.")
+        raise ConfigError(
+            f"training.steps = {training.steps} and training.epochs = {training.epochs} exclude each other; name one."
+        )
     positive = {"learning-rate": training.learning_rate, "server-learning-rate": training.server_learning_rate}
     for key, value in positive.items():
         if not (math.isfinite(value) and value > 0):

@@ -32,11 +32,13 @@ def unit_of(configuration: Configuration, kind: Kind) -> Unit:
 
 
 def adjacency_of(name: str) -> Adjacency:
+    """How a neighbouring data set differs."""
     _check.one_of(_ADJACENCIES, privacy__adjacency=name)
     return cast(Adjacency, name)
 
 
 def mechanism_of(name: str, multiplier: float) -> Mechanism:
+    """What noise is drawn."""
     if name in ("tree", "banded"):
         raise ConfigError(f'privacy.mechanism = "{name}" is not built yet; choose gaussian.')
     _check.one_of(_MECHANISMS, privacy__mechanism=name)
@@ -44,6 +46,7 @@ def mechanism_of(name: str, multiplier: float) -> Mechanism:
 
 
 def noised_by_of(configuration: Configuration, summation: Summation) -> NoisedBy:
+    """Who adds it."""
     name = configuration.privacy.noised_by or ("servers" if isinstance(summation, Shared) else "server")
     _check.one_of(("server", "servers", "clients"), privacy__noised_by=name)
     return cast(NoisedBy, name)
@@ -66,6 +69,7 @@ def bounds_of(configuration: Configuration, unit: Unit) -> float | tuple[float, 
 
 
 def weights_of(configuration: Configuration, unit: Unit) -> tuple[float, ...]:
+    """The public weight of each client; empty where all weigh 1."""
     weights = tuple(configuration.data.weights or ())
     if not weights:
         return ()
@@ -81,6 +85,7 @@ def weights_of(configuration: Configuration, unit: Unit) -> tuple[float, ...]:
 
 
 def summation_of(configuration: Configuration, kind: Kind) -> Summation:
+    """How rows are summed."""
     servers = configuration.servers
     if servers is None:
         return Shared() if kind.shares else Plain()
@@ -100,6 +105,7 @@ def _hosts(names: list[str]) -> tuple[int, ...]:
 
 
 def client_sampling_of(configuration: Configuration, kind: Kind) -> ClientSampling:
+    """Who takes part in a round."""
     table = configuration.sampling.clients
     name = table.name if table and table.given("name") else kind.sampling
     rate = 0.5 if table is None or table.rate is None else table.rate
@@ -124,6 +130,7 @@ def client_sampling_of(configuration: Configuration, kind: Kind) -> ClientSampli
 
 
 def training_of(configuration: Configuration, kind: Kind) -> Training:
+    """What a silo draws and keeps."""
     if not kind.by_records:
         return Training()
     table = configuration.sampling.records
@@ -140,6 +147,7 @@ def training_of(configuration: Configuration, kind: Kind) -> Training:
 
 
 def observers_of(configuration: Configuration, kind: Kind) -> tuple[str, ...]:
+    """The threat model: those named, or every role that there is."""
     named = configuration.privacy.observers
     if named is not None:
         if not named:
@@ -154,6 +162,7 @@ def observers_of(configuration: Configuration, kind: Kind) -> tuple[str, ...]:
 
 
 def refuse_unbuilt(configuration: Configuration) -> None:
+    """Refuse what the file can say but no method does yet."""
     privacy = configuration.privacy
     for key, value, built in (
         ("split", configuration.split, None),

@@ -8,7 +8,7 @@ import tomllib
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -68,9 +68,10 @@ def _override(table: dict[str, Any], setting: str) -> None:
     if not separator or not tables or not last:
         raise ConfigError(f'--set "{setting}" must be of the form table.key=value, such as --set privacy.epsilon=4.')
     for name in tables:
-        table = table.setdefault(name, {})
-        if not isinstance(table, dict):
+        inner: object = table.setdefault(name, {})
+        if not isinstance(inner, dict):
             raise ConfigError(f'--set "{setting}" goes through {name}, which is a value and not a table.')
+        table = cast(dict[str, Any], inner)
     try:
         table[last] = tomllib.loads(f"value = {value.strip()}")["value"]
     except tomllib.TOMLDecodeError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onlooker import _check
@@ -10,12 +9,12 @@ from onlooker.config import choices
 from onlooker.config.kinds import Kind
 from onlooker.config.schema import Configuration
 from onlooker.errors import TermsError
-from onlooker.privacy.calibration import calibrate
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.grid import Grid, choose_fraction_bits
 from onlooker.privacy.mechanisms import NoNoise
 from onlooker.privacy.sampling import ClientSampling
 from onlooker.privacy.summation import Shared
+from onlooker.privacy.target import noise_for
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.training import Training
 from onlooker.types import Unit
@@ -50,9 +49,13 @@ def agree(configuration: Configuration, kind: Kind, size: int) -> Agreement:
     observers = choices.observers_of(configuration, kind)
     if unit == "none":
         if privacy.epsilon is not None or privacy.noise_multiplier:
-            raise TermsError('privacy.unit = "none" adds no noise; leave out privacy.epsilon and privacy.noise-multiplier.')
+            raise TermsError(
+                'privacy.unit = "none" adds no noise; leave out privacy.epsilon and privacy.noise-multiplier.'
+            )
         if configuration.servers:
-            raise TermsError('privacy.unit = "none" sums rows without a bound, which no ring can hold; leave out [servers].')
+            raise TermsError(
+                'privacy.unit = "none" sums rows without a bound, which no ring can hold; leave out [servers].'
+            )
         terms = _terms(configuration, kind, unit, size, 0.0)
         return Agreement(_with_known(terms, observers), observers, None)
     if privacy.epsilon is not None and privacy.noise_multiplier is not None:
@@ -62,38 +65,16 @@ def agree(configuration: Configuration, kind: Kind, size: int) -> Agreement:
         )
     if privacy.epsilon is not None:
         _check.positive(privacy__epsilon=privacy.epsilon)
-        multiplier = _calibrated(configuration, kind, unit, size, observers, privacy.epsilon)
+        multiplier = noise_for(privacy.epsilon, lambda z: _terms(configuration, kind, unit, size, z), observers)
     elif privacy.noise_multiplier is not None:
         _check.non_negative(privacy__noise_multiplier=privacy.noise_multiplier)
         multiplier = privacy.noise_multiplier
     else:
-        raise TermsError("privacy.epsilon is missing; name it, or privacy.noise-multiplier, to say how much noise is added.")
+        raise TermsError(
+            "privacy.epsilon is missing; name it, or privacy.noise-multiplier, to say how much noise is added."
+        )
     terms = _terms(configuration, kind, unit, size, multiplier)
     return Agreement(_with_known(terms, observers), observers, privacy.epsilon)
-
-
-def _calibrated(
-    configuration: Configuration, kind: Kind, unit: Unit, size: int, observers: tuple[str, ...], epsilon: float
-) -> float:
-    """The least noise that keeps every named observer that can have a guarantee to epsilon."""
-    start = _with_known(_terms(configuration, kind, unit, size, 1.0), observers)
-    signatures: dict[object, tuple[int, str]] = {}
-    for observer in observers:
-        for subject in range(start.clients):
-            if f"client:{subject}" not in observer.split("+"):
-                signatures.setdefault(start.round_event(subject, observer), (subject, observer))
-    pairs = [pair for pair in signatures.values() if start.has_guarantee(*pair)]
-    if not pairs:
-        raise TermsError(
-            f"privacy.epsilon = {epsilon} cannot be kept: none of privacy.observers = {', '.join(observers)} can have a "
-            "guarantee; name one that can, such as public."
-        )
-
-    def events(multiplier: float) -> list[object]:
-        terms = _terms(configuration, kind, unit, size, multiplier)
-        return [terms.event(subject, observer) for subject, observer in pairs]
-
-    return calibrate(events, epsilon, start.delta, start.adjacency)
 
 
 def _terms(configuration: Configuration, kind: Kind, unit: Unit, size: int, multiplier: float) -> Terms:
@@ -149,5 +130,3 @@ def _with_known(terms: Terms, observers: tuple[str, ...]) -> Terms:
     for observer in observers:
         terms.views(0, observer)
     return terms
-
-

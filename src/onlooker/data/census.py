@@ -35,17 +35,12 @@ _ADULT_COLUMNS: tuple[Column, ...] = (
     Number("hours-per-week", 0, 100),
     Category(
         "workclass",
-        words(
-            "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked"
-        ),
+        words("Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked"),
         may_miss=True,
     ),
     Category(
         "marital-status",
-        words(
-            "Married-civ-spouse Divorced Never-married Separated Widowed Married-spouse-absent "
-            "Married-AF-spouse"
-        ),
+        words("Married-civ-spouse Divorced Never-married Separated Widowed Married-spouse-absent Married-AF-spouse"),
     ),
     Category(
         "occupation",

@@ -149,9 +149,7 @@ class Code:
         features = np.stack([*(values == code for code in self.codes), np.isnan(values)], axis=1)
         known = features.any(axis=1)
         if not known.all():
-            raise table.fault(
-                int(np.argmin(known)), self.name, f"not one of {', '.join(map(str, self.codes))}."
-            )
+            raise table.fault(int(np.argmin(known)), self.name, f"not one of {', '.join(map(str, self.codes))}.")
         return features.astype(np.float32)
 
 

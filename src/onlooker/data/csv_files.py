@@ -86,9 +86,7 @@ def read_csv(settings: DataSettings, generator: np.random.Generator) -> Pool:
 def _files(settings: DataSettings) -> tuple[Path, ...]:
     root = settings.root
     if root is None:
-        raise DataError(
-            'data.root is missing: "csv" needs a file, or a folder of .csv files with the same columns.'
-        )
+        raise DataError('data.root is missing: "csv" needs a file, or a folder of .csv files with the same columns.')
     if is_there(root):
         return (root,)
     paths = sorted(path for pattern in ("*.csv", "*.csv.gz") for path in root.glob(pattern))
@@ -102,9 +100,7 @@ def _test_path(settings: DataSettings, name: str) -> Path:
     root = settings.root or Path()
     path = (root.parent if is_there(root) else root) / name
     if not is_there(path):
-        raise DataError(
-            f'data.test-file = "{name}" is not in "{path.parent}"; put it there, or leave the key out.'
-        )
+        raise DataError(f'data.test-file = "{name}" is not in "{path.parent}"; put it there, or leave the key out.')
     return path
 
 
@@ -121,14 +117,10 @@ def _columns(settings: DataSettings, header: Sequence[str], path: Path) -> list[
     for key, names in named.items():
         for name in names:
             if name not in header:
-                raise DataError(
-                    f'data.{key} names "{name}", but "{path}" has the columns {", ".join(header)}.'
-                )
+                raise DataError(f'data.{key} names "{name}", but "{path}" has the columns {", ".join(header)}.')
     for name, (low, high) in settings.ranges.items():
         if not (np.isfinite([low, high]).all() and low < high):
-            raise DataError(
-                f'data.ranges."{name}" = [{low}, {high}] must be two finite numbers, the lower one first.'
-            )
+            raise DataError(f'data.ranges."{name}" = [{low}, {high}] must be two finite numbers, the lower one first.')
     left_out = {label, settings.id_column, *settings.ignore_columns}
     columns = [_column(settings, name) for name in header if name not in left_out]
     if not columns:

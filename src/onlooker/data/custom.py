@@ -39,9 +39,7 @@ def call(settings: DataSettings) -> Custom:
 def _federation(settings: DataSettings, federation: Federation) -> Federation:
     found, name = len(federation.clients), settings.name
     if settings.clients != found:
-        raise DataError(
-            f'data.clients = {settings.clients}, but data.name = "{name}" returned {found} clients.'
-        )
+        raise DataError(f'data.clients = {settings.clients}, but data.name = "{name}" returned {found} clients.')
     description = federation.description
     return Federation(
         tuple(checked(c, description, f"client {i} of {name}") for i, c in enumerate(federation.clients)),

@@ -92,9 +92,7 @@ def read_text(path: Path) -> str:
     try:
         return read(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(
-            f'data.root: "{path}" is not UTF-8 text ({error.reason}); save it as UTF-8.'
-        ) from error
+        raise DataError(f'data.root: "{path}" is not UTF-8 text ({error.reason}); save it as UTF-8.') from error
 
 
 def damaged(path: Path, why: object) -> DataError:
@@ -134,9 +132,7 @@ class Table:
     def fault(self, row: int, column: str, sentence: str) -> DataError:
         """The error that points at one cell."""
         value = self.columns[column][row]
-        return DataError(
-            f'"{self.path}", line {self.lines[row]}, column "{column}" holds "{value}": {sentence}'
-        )
+        return DataError(f'"{self.path}", line {self.lines[row]}, column "{column}" holds "{value}": {sentence}')
 
     def numbers(self, column: str, missing: frozenset[str] = frozenset()) -> NDArray[np.float64]:
         """A column as `float64[n]`, not a number (nan) where its text is one of `missing`.

@@ -138,9 +138,7 @@ def _cifar_rows(records: NDArray[np.uint8]) -> Examples:
 
 def _cifar_batches(root: Path | None) -> Callable[[str], NDArray[np.uint8]]:
     """A function from the name of a batch to its records, `uint8[n, 3073]`."""
-    wanted = (
-        f"{_CIFAR_FOLDER} or {' or '.join(_CIFAR_ARCHIVES)}, the binary version of CIFAR-10 by A. Krizhevsky"
-    )
+    wanted = f"{_CIFAR_FOLDER} or {' or '.join(_CIFAR_ARCHIVES)}, the binary version of CIFAR-10 by A. Krizhevsky"
     if root is None:
         raise DataError(f'data.root is missing: "cifar10" needs a folder with {wanted}.')
     for folder in (root, root / "cifar10", root / "cifar-10"):

@@ -90,9 +90,7 @@ def load(settings: DataSettings, source: Source) -> Federation:
     return _dealt(settings, pool, description, generator)
 
 
-def _dealt(
-    settings: DataSettings, pool: Pool, description: Description, generator: np.random.Generator
-) -> Federation:
+def _dealt(settings: DataSettings, pool: Pool, description: Description, generator: np.random.Generator) -> Federation:
     def prepared(examples: Examples, place: str) -> Examples:
         rows = Examples(pool.prepare(examples.features), examples.labels)
         return checked(rows, description, f"{place} of {settings.name}")

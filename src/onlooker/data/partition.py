@@ -26,9 +26,7 @@ def iid(rows: int, clients: int, generator: np.random.Generator) -> Shares:
     return tuple(np.array_split(generator.permutation(rows), clients))
 
 
-def dirichlet(
-    labels: NDArray[np.int64], clients: int, alpha: float, generator: np.random.Generator
-) -> Shares:
+def dirichlet(labels: NDArray[np.int64], clients: int, alpha: float, generator: np.random.Generator) -> Shares:
     """Clients of equal size (within 1), each with its own class proportions q ~ Dirichlet(alpha p).
 
     p are the class proportions of the whole set. A class that has run out drops from q, which is renormalised
@@ -59,9 +57,7 @@ def dirichlet(
     return tuple(shares)
 
 
-def _proportions(
-    whole: NDArray[np.float64], alpha: float, generator: np.random.Generator
-) -> NDArray[np.float64]:
+def _proportions(whole: NDArray[np.float64], alpha: float, generator: np.random.Generator) -> NDArray[np.float64]:
     drawn = generator.dirichlet(alpha * whole)
     if np.isfinite(drawn).all() and drawn.sum() > 0:
         return drawn
@@ -171,9 +167,7 @@ def require_enough(rows: int, clients: int) -> None:
     """
     at_least(1, **{"data.clients": clients})
     if clients > rows:
-        raise DataError(
-            f"data.clients = {clients} is more than the {rows} training rows; use at most {rows}."
-        )
+        raise DataError(f"data.clients = {clients} is more than the {rows} training rows; use at most {rows}.")
 
 
 def held_out(

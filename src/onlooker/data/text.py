@@ -91,6 +91,4 @@ def _windows(speech: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _joined(parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Examples:
-    return Examples(
-        np.concatenate([rows for rows, _ in parts]), np.concatenate([labels for _, labels in parts])
-    )
+    return Examples(np.concatenate([rows for rows, _ in parts]), np.concatenate([labels for _, labels in parts]))

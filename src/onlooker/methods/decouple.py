@@ -51,6 +51,6 @@ class FedDecouple:
         return {"model": self.descent(model, received, examples, stream, device)}
 
     def update(self, state: State, released: Mapping[str, Row | None]) -> State:
-        """theta^{t+1} = theta^t + eta_g times the released mean, also where nobody took part: then it is noise alone."""
+        """theta^{t+1} = theta^t + eta_g times the released mean, which is noise alone where nobody took part."""
         mean = released["model"]
         return state if mean is None else self.step(state, mean)

@@ -50,7 +50,7 @@ class DPSGD:
         return {channel.name: -clipped_sum(model, received, examples.take(drawn), channel.record_clip, stream, device)}
 
     def update(self, state: State, released: Mapping[str, Row | None]) -> State:
-        """theta - eta times the released mean gradient, less the decay of the weights."""
+        """Theta - eta times the released mean gradient, less the decay of the weights."""
         mean = released["model"]
         if mean is None:
             return state
@@ -81,7 +81,7 @@ def clipped_sum(
             labels = torch.from_numpy(examples.labels[start : start + at_once]).to(device)
             found = gradients(weights, features, labels)
             rows = torch.cat([found[name].reshape(len(labels), -1) for name in weights], dim=1).double()
-            norms = rows.norm(dim=1)
+            norms = torch.sqrt(torch.sum(rows * rows, dim=1))
             finite = torch.isfinite(norms)
             factors = torch.where(finite, clip / torch.clamp(norms, min=clip) * (1 - 2**-40), 0.0)
             total += factors @ torch.where(finite.unsqueeze(1), rows, 0.0)

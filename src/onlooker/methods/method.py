@@ -75,4 +75,3 @@ def initial_state(model: Model, source: Source) -> State:
     """The state before round 1: weights that no data decided, and no momentum."""
     parameters = model.initial(source.stream("initial weights").seed())
     return State(parameters, np.zeros_like(parameters))
-

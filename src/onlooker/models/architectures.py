@@ -82,9 +82,7 @@ def cnn_feddecouple(shape: Shape, outputs: int) -> nn.Module:
     Raises:
         ModelError: on pictures of fewer than 8 x 8 pixels.
     """
-    return _three_blocks(
-        _picture(shape, "cnn-feddecouple", smallest=8), (64, 128, 256), outputs, normalised=True
-    )
+    return _three_blocks(_picture(shape, "cnn-feddecouple", smallest=8), (64, 128, 256), outputs, normalised=True)
 
 
 def cnn_dp_sgd(shape: Shape, outputs: int) -> nn.Module:

@@ -71,9 +71,7 @@ def require_pure_forward(model: Model, name: str, shape: tuple[int, ...], output
     first, again, changed = (_run(module, batch) for batch in (rows, rows, with_another_second))
     for where, buffer in module.named_buffers():
         if not torch.allclose(buffer, before[where], rtol=0, atol=0, equal_nan=True):
-            reason = (
-                f'the buffer "{where}" changes in a forward pass and would carry records into later rounds'
-            )
+            reason = f'the buffer "{where}" changes in a forward pass and would carry records into later rounds'
             raise _refusal(name, reason, "use layers without running statistics, such as torch.nn.GroupNorm")
     if not _alike(first, again):
         reason = "the same rows give other outputs each time, so it keeps state or a generator of its own"

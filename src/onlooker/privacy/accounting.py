@@ -1,7 +1,7 @@
 """The price of an event: the one place where an epsilon is computed.
 
-What is promised comes from the privacy loss distribution (PLD); what is shown during a run from Rényi divergences
-(RDP), which are cheap for every prefix and never lower (rule 11).
+What is promised comes from the privacy loss distribution (PLD); what is shown during a run from Rényi
+divergences (RDP), which are cheap for every prefix and never lower (rule 11).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FINENESS = 50
 """Points of the grid for each standard deviation of a round's loss: an epsilon less than 0.01 % too large."""
 _WIDEST = 0.05
 _MOST_POINTS = 2**18
-"""The longest grid of one round, and half that of a whole run: well under a second's work."""
+"""The longest grid of one round; that of a whole run may be twice as long. Well under a second's work."""
 _COARSE = 8
 """How many times too wide a grid may be, 0.5 % too large, before Rényi's epsilon is asked as well."""
 _TAIL = 1e-6
@@ -48,8 +48,9 @@ class Price:
     Attributes:
         epsilon: infinite where there is no guarantee.
         delta: all of it, the sampler's part included.
-        accountant: "pld" (in closed form where nothing is sampled: the loss of a Gaussian is itself normal); "rdp"
-            where delta is too small for it, or the grid would be too long; "none" where there is no guarantee.
+        accountant: "pld" (in closed form where nothing is sampled: the loss of a Gaussian is itself normal);
+            "rdp" where delta is too small for it, or the grid would be too long; "none" where there is no
+            guarantee.
         delta_sampler: the part of delta that pays for inexact noise (rule 8).
     """
 
@@ -63,11 +64,13 @@ def price(event: DpEvent, delta: float, adjacency: Adjacency, sampler_error: flo
     """The price of a whole run, as promised.
 
     Args:
-        event: Gaussian events, sampled or not, composed in any way; z is the noise's standard deviation over C.
+        event: Gaussian events, sampled or not, composed in any way; z is the noise's standard deviation over
+            C.
         delta: in (0, 1).
         adjacency: what a neighbouring data set differs in.
-        sampler_error: the total variation, over the whole run, between the noise that is drawn and a Gaussian. What
-            is so close to an (epsilon, delta) release is (epsilon, delta + (1 + e^epsilon) sampler_error).
+        sampler_error: the total variation, over the whole run, between the noise that is drawn and a
+            Gaussian. What is so close to an (epsilon, delta) release is (epsilon, delta + (1 + e^epsilon)
+            sampler_error).
 
     Raises:
         UnpricedError: if no rule prices the event, or the sampler costs more than a hundredth of delta.
@@ -83,7 +86,7 @@ def price(event: DpEvent, delta: float, adjacency: Adjacency, sampler_error: flo
     epsilon, accountant = _epsilon(rounds, delta)
     if sampler_error == 0 or math.isinf(epsilon):
         return Price(epsilon, delta, accountant)
-    # Paying the sampler raises epsilon, which raises what it costs: set aside more, and see that it is enough.
+    # Paying the sampler raises epsilon, which raises what it costs: set aside more and see that it is enough.
     most = _SAMPLER_SHARE * delta
     for aside in (min(most, 1.1 * _sampler_cost(epsilon, sampler_error)), most):
         epsilon, accountant = _epsilon(rounds, delta - aside)
@@ -91,8 +94,8 @@ def price(event: DpEvent, delta: float, adjacency: Adjacency, sampler_error: flo
         if cost <= aside:
             return Price(epsilon, delta, accountant, cost)
     raise UnpricedError(
-        f"privacy.delta = {delta:g} cannot pay for inexact noise: at epsilon {epsilon:.4g} the sampler's error of "
-        f"{sampler_error:.2g} costs more than a hundredth of it; raise privacy.delta or add noise."
+        f"privacy.delta = {delta:g} cannot pay for inexact noise: at epsilon {epsilon:.4g} the sampler's "
+        f"error of {sampler_error:.2g} costs more than a hundredth of it; raise privacy.delta or add noise."
     )
 
 
@@ -100,9 +103,7 @@ def price(event: DpEvent, delta: float, adjacency: Adjacency, sampler_error: flo
 def live(event: DpEvent, rounds: int, delta: float, adjacency: Adjacency) -> float: ...
 @overload
 def live(event: DpEvent, rounds: Sequence[int], delta: float, adjacency: Adjacency) -> list[float]: ...
-def live(
-    event: DpEvent, rounds: int | Sequence[int], delta: float, adjacency: Adjacency
-) -> float | list[float]:
+def live(event: DpEvent, rounds: int | Sequence[int], delta: float, adjacency: Adjacency) -> float | list[float]:
     """The epsilon after so many rounds of one event, by Rényi divergences: cheap, never below the promise.
 
     Args:
@@ -171,18 +172,17 @@ def _composed_epsilon(pairs: list[tuple[Pair, int]], delta: float, interval: flo
     # Composing warns of overflow in bounds on tails that it then does not use.
     with np.errstate(all="ignore"):
         parts = [
-            discretise(pair, interval, spread).composable().self_compose(count, _TRUNCATION)
-            for pair, count in pairs
+            discretise(pair, interval, spread).composable().self_compose(count, _TRUNCATION) for pair, count in pairs
         ]
         whole = reduce(lambda one, other: one.compose(other, _TRUNCATION), parts)
         epsilon = float(whole.get_epsilon_for_delta(delta))
     return math.inf if math.isnan(epsilon) else epsilon
 
 
-def _spread(rounds: Rounds, delta: float) -> float:
+def _spread(rounds: Rounds, delta: float) -> int:
     """How many standard deviations of noise the grids reach; a whole number, so that prefixes share grids."""
     tail = _TAIL * delta / sum(count for _, count in rounds)
-    return float(math.ceil(-special.ndtri(max(tail, 1e-300))))
+    return math.ceil(-float(special.ndtri(max(tail, 1e-300))))
 
 
 def _intervals(rounds: Rounds, spread: float) -> tuple[float, float]:

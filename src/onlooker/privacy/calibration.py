@@ -20,7 +20,7 @@ Progress: TypeAlias = Callable[[float, float], None]
 
 _LEAST, _MOST = 1e-6, 1e6
 _STEEP = 50.0
-_FIVE_DIGITS = Context(prec=5, rounding=ROUND_CEILING)
+_SEVEN_DIGITS = Context(prec=7, rounding=ROUND_CEILING)
 
 
 def calibrate(
@@ -31,14 +31,15 @@ def calibrate(
     sampler_error: float = 0.0,
     progress: Progress | None = None,
 ) -> float:
-    """The smallest noise multiplier z, in five digits, at which every event costs at most epsilon.
+    """The smallest noise multiplier z, in seven digits, at which every event costs at most epsilon.
 
-    Guarantee: `price` was evaluated for each event of the z that is returned, and is at most epsilon; at the next
-    smaller number of five digits one event costs more. So z is never too small, and by at most one part in 10,000
-    too large.
+    Guarantee: `price` was evaluated for each event of the z that is returned, and is at most epsilon; at the
+    next smaller number of seven digits one event costs more. So z is never too small, and by at most one part in
+    a million too large.
 
     Args:
-        event_of: the event, or the several events, of a run with noise multiplier z; more noise never costs more.
+        event_of: the event, or the several events, of a run with noise multiplier z; more noise never costs
+            more.
         epsilon: the target, above 0.
         delta: in (0, 1).
         adjacency: what a neighbouring data set differs in.
@@ -51,7 +52,7 @@ def calibrate(
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> calibrate(lambda z: SelfComposedDpEvent(GaussianDpEvent(z), 40), 8.0, 1e-5, "zero-out")
-    3.7962
+    3.796182
     """
     _check.positive(privacy__epsilon=epsilon)
     _check.probability(privacy__delta=delta)
@@ -60,17 +61,15 @@ def calibrate(
         """The log of the largest epsilon over the target, within bounds: 0 or less where z will do."""
         answer = event_of(z)
         events = [answer] if isinstance(answer, DpEvent) else answer
-        largest = max(
-            (_spent(event, epsilon, delta, adjacency, sampler_error) for event in events), default=0.0
-        )
+        largest = max((_spent(event, epsilon, delta, adjacency, sampler_error) for event in events), default=0.0)
         if progress is not None:
             progress(z, largest)
         return max(-_STEEP, min(_STEEP, math.log(largest / epsilon))) if largest > 0 else -_STEEP
 
-    z = _FIVE_DIGITS.create_decimal_from_float(_root(excess, *_bracket(excess, epsilon, delta)))
+    z = _SEVEN_DIGITS.create_decimal_from_float(_root(excess, *_bracket(excess, epsilon, delta)))
     while excess(float(z)) > 0:
-        z = _FIVE_DIGITS.next_plus(z)
-    while excess(float(before := _FIVE_DIGITS.next_minus(z))) <= 0:
+        z = _SEVEN_DIGITS.next_plus(z)
+    while excess(float(before := _SEVEN_DIGITS.next_minus(z))) <= 0:
         z = before
     return float(z)
 
@@ -96,16 +95,17 @@ def _bracket(excess: Callable[[float], float], epsilon: float, delta: float) -> 
             return (before, z) if grows else (z, before)
     if grows:
         raise TermsError(
-            f"privacy.epsilon = {epsilon:g} cannot be reached at privacy.delta = {delta:g} by any noise multiplier "
-            f"up to {_MOST:g}, because a part of what is released does not depend on it; raise privacy.epsilon."
+            f"privacy.epsilon = {epsilon:g} cannot be reached at privacy.delta = {delta:g} by any noise up "
+            f"to a multiplier of {_MOST:g}: part of what is released costs more by itself; raise "
+            "privacy.epsilon."
         )
     raise TermsError(f"privacy.epsilon = {epsilon:g} asks for no noise to speak of; name a smaller one.")
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where the function changes sign, to one part in a million, found on a logarithmic scale."""
+    """Where the function changes sign, to one part in 10^8, found on a logarithmic scale."""
 
     def of_log(log_z: float) -> float:
         return function(math.exp(log_z))
 
-    return math.exp(cast(Any, optimize).brentq(of_log, math.log(low), math.log(high), xtol=1e-6))
+    return math.exp(cast(Any, optimize).brentq(of_log, math.log(low), math.log(high), xtol=1e-8))

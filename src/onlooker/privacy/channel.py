@@ -110,7 +110,7 @@ class Channel:
         return self.bounds[client] if isinstance(self.bounds, tuple) else self.bounds
 
     def multiplier(self, client: int) -> float:
-        """z of this client: the claimed noise over its own bound (rule 17: z_i = sigma / C_i)."""
+        """Z of this client: the claimed noise over its own bound (rule 17: z_i = sigma / C_i)."""
         if self.grid is None:
             return 0.0
         return self.mechanism.noise_multiplier * self.grid.clip / self.bound(client)
@@ -123,7 +123,7 @@ class Channel:
         return self.grid.record_bound(self.size, self.max_records)
 
     def encode(self, row: Row, client: int) -> Array:
-        """The client's row as it is summed: `int64[d]` on the grid within its bound, or floats where nothing is bounded.
+        """The client's row as it is summed: `int64[d]` on the grid, within its bound; floats where nothing is bounded.
 
         A row with a value that is not finite becomes zero (rule 1), silently to everybody but the client.
         """
@@ -159,9 +159,7 @@ class Channel:
         """The summing parties' half: each adds its own noise, also to an empty sum (rule 2)."""
         if self.grid is None or self.noised_by == "clients":
             return Sealed(sums.shares, sums.reports)
-        noises = (
-            self.grid.to_ring(self._noise(self._each, round, name, source)) for name in self._noising_parties
-        )
+        noises = (self.grid.to_ring(self._noise(self._each, round, name, source)) for name in self._noising_parties)
         return Sealed(tuple(share + noise for share, noise in zip(sums.shares, noises, strict=True)), sums.reports)
 
     def release(self, sealed: Sealed, divisor: float) -> Row | None:
@@ -202,7 +200,9 @@ class Channel:
     @property
     def _each(self) -> float:
         """The multiple of z that one adder adds."""
-        return self.summation.noise_share() if isinstance(self.summation, Shared) and self.noised_by == "servers" else 1.0
+        return (
+            self.summation.noise_share() if isinstance(self.summation, Shared) and self.noised_by == "servers" else 1.0
+        )
 
     def _noise(self, multiple: float, round: int, party: str, source: Source) -> NDArray[np.int64]:
         assert self.grid is not None and not isinstance(self.mechanism, NoNoise)

@@ -43,13 +43,13 @@ class Forecast:
         if not self.drowned:
             return f"{size}."
         return (
-            f"{size}, and over {self.rounds} rounds {self.whole_run:.3g} times the longest way that the model could go: "
-            f"nothing will be learned. What would help: {self.advice}."
+            f"{size}, and over {self.rounds} rounds {self.whole_run:.3g} times the longest way that the model could "
+            f"go: nothing will be learned. What would help: {self.advice}."
         )
 
 
 def forecast(terms: Terms) -> Forecast:
-    """The forecast for terms whose model has d parameters: sqrt(d) times the noise of one coordinate, over the divisor."""
+    """The forecast for a model of d parameters: sqrt(d) times the noise of one coordinate, over the divisor."""
     (channel,) = terms.channels
     if channel.grid is None:
         return Forecast(0.0, terms.rounds, "")
@@ -61,7 +61,7 @@ def forecast(terms: Terms) -> Forecast:
 def _advice(terms: Terms, times_too_large: float) -> list[str]:
     if terms.unit == "client":
         return [
-            f"more clients (some {math.ceil(terms.clients * times_too_large):,} at the least, at this rate of sampling)",
+            f"more clients ({math.ceil(terms.clients * times_too_large):,} at the least, at this rate of sampling)",
             'the record as the unit (method "dp-sgd") if the clients are few and hold many records each',
             "a smaller model, or a smaller public part of it",
             "fewer rounds at the same epsilon",

@@ -1,10 +1,10 @@
 """One round as a privacy loss distribution: two hockey-stick curves, put on a grid from above.
 
-What a round gives away about a unit is the pair of curves `H_gamma(P || Q)` and `H_gamma(Q || P)`, where P and Q
-are the distributions of its release with and without the unit's row, and `H_gamma(P || Q) = sup_A P(A) - gamma
-Q(A)`. Curves that lie above those of all neighbours, and are curves of some pair themselves, may be composed in
-their place (Zhu, Dong, Wang, "Optimal Accounting of Differential Privacy via Characteristic Function", AISTATS
-2022, Theorem 10).
+What a round gives away about a unit is the pair of curves `H_gamma(P || Q)` and `H_gamma(Q || P)`, where P
+and Q are the distributions of its release with and without the unit's row, and `H_gamma(P || Q) = sup_A P(A)
+- gamma Q(A)`. Curves that lie above those of all neighbours, and are curves of some pair themselves, may be
+composed in their place (Zhu, Dong, Wang, "Optimal Accounting of Differential Privacy via Characteristic
+Function", AISTATS 2022, Theorem 10).
 
 Throughout, `gamma = e^loss`, noise has standard deviation 1 and distances are in units of it.
 """
@@ -59,8 +59,8 @@ def gaussian(log_gamma: Floats, shift: float) -> Floats:
 def outside_sampling(losses: Floats, rate: float) -> Floats:
     """The log of gamma = 1 + (e^loss - 1)/q.
 
-    It is what a round without sampling is asked about where the sampled one is asked about e^loss: the change of
-    variable of advanced joint convexity (Balle, Barthe, Gaboardi 2018, Theorem 2).
+    It is what a round without sampling is asked about where the sampled one is asked about e^loss: the change
+    of variable of advanced joint convexity (Balle, Barthe, Gaboardi 2018, Theorem 2).
     """
     return log_sum(0.0, log_excess(losses) - math.log(rate))
 
@@ -94,8 +94,10 @@ def poisson(rate: float, shift: float) -> Pair:
 def poisson_replaced(rate: float, shift: float) -> Pair:
     """Poisson sampling, a row against its opposite: (1-q) N(0) + q N(-shift) against (1-q) N(0) + q N(shift).
 
-    The loss falls as the output x grows, so the curve is P - g Q below the one x where the loss is log g. There
-    u = e^(-x shift) solves u - g/u = c (g - 1) with c = (1-q)/q e^(shift^2 / 2).
+    By the lemma of `fixed_size`, with nothing in the place of the displaced row, no rows have a larger curve.
+
+    The loss falls as the output x grows, so the curve is P - g Q below the one x where the loss is log g.
+    There u = e^(-x shift) solves u - g/u = c (g - 1) with c = (1-q)/q e^(shift^2 / 2).
     """
     stay, go = math.log1p(-rate), math.log(rate)
 
@@ -151,9 +153,10 @@ class Discrete:
 def discretise(pair: Pair, interval: float, spread: float) -> Discrete:
     """The distribution of the loss of P against Q on multiples of `interval`.
 
-    Between the grid's points the curve is replaced by its chords in gamma, which lie above it because it is convex
-    ("Connect the Dots", Doroshenko et al. 2022, Algorithm 1). What is left of the curve at `reach(spread)` becomes
-    the probability of an infinite loss. Sound for any interval and spread; tight for small and large ones.
+    Between the grid's points the curve is replaced by its chords in gamma, which lie above it because it is
+    convex ("Connect the Dots", Doroshenko et al. 2022, Algorithm 1). What is left of the curve at
+    `reach(spread)` becomes the probability of an infinite loss. Sound for any interval and spread; tight for
+    small and large ones.
     """
     count = max(1, math.ceil(pair.reach(spread) / interval))
     losses = interval * np.arange(count + 1, dtype=np.float64)
@@ -203,7 +206,7 @@ def log_sum(one: Floats | float, other: Floats) -> Floats:
 
 
 def _masses(curve: Floats, interval: float) -> Floats:
-    """The probability, under the first distribution, of each loss above 0: where the chords of the curve bend.
+    """The probability, under the first distribution, of each loss above 0: how far the chords bend there.
 
     A negative one can only be rounding; zero in its place raises the curve.
     """

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from onlooker import _check
 from onlooker.privacy.random import Stream
 from onlooker.privacy.rounding import rounded_gaussian
-from onlooker.types import Grid
+from onlooker.types import Integers
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RoundedGaussian:
     def __post_init__(self) -> None:
         _check.non_negative(privacy__noise_multiplier=self.noise_multiplier)
 
-    def noise(self, deviation: float, count: int, stream: Stream) -> Grid:
+    def noise(self, deviation: float, count: int, stream: Stream) -> Integers:
         """`int64[count]` of noise with standard deviation `deviation`, in units of the grid, before rounding."""
         return rounded_gaussian(deviation, count, stream)
 
@@ -65,7 +65,7 @@ class Gaussian:
     def __post_init__(self) -> None:
         _check.non_negative(privacy__noise_multiplier=self.noise_multiplier)
 
-    def noise(self, deviation: float, count: int, stream: Stream) -> Grid:
+    def noise(self, deviation: float, count: int, stream: Stream) -> Integers:
         """`int64[count]` of noise with standard deviation `deviation`, in units of the grid, before rounding."""
         return np.rint(deviation * gaussian(count, stream)).astype(np.int64)
 
@@ -85,7 +85,7 @@ class NoNoise:
     noise_multiplier: Literal[0] = 0
     name: Literal["none"] = "none"
 
-    def noise(self, deviation: float, count: int, stream: Stream) -> Grid:
+    def noise(self, deviation: float, count: int, stream: Stream) -> Integers:
         """Zeros."""
         del deviation, stream
         return np.zeros(count, dtype=np.int64)
@@ -108,4 +108,3 @@ def gaussian(count: int, stream: Stream) -> NDArray[np.float64]:
     """`float64[count]` of standard Gaussian noise by inversion of 53-bit uniforms, none of them 0 or 1."""
     uniform = ((stream.integers(count) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     return ndtri(uniform)
-

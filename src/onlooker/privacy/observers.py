@@ -176,9 +176,7 @@ def _is_covered(sampling: ClientSampling, sight: Sight) -> bool:
     return sampling.cover_traffic and sight is not _DRAWS
 
 
-def _noise_left(
-    channel: Channel, sampling: ClientSampling, clients: int, coalition: Coalition, sight: Sight
-) -> float:
+def _noise_left(channel: Channel, sampling: ClientSampling, clients: int, coalition: Coalition, sight: Sight) -> float:
     if sight.sees == "raw":
         return 0.0
     if isinstance(channel.summation, Shared) and channel.noised_by == "servers":

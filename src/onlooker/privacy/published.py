@@ -1,8 +1,8 @@
 """What FedDecouple's paper prints as the price of its noise: for comparing figures, never for a promise.
 
-The formulas are those of the paper's sections 3.3 and 4.4. None holds for what the paper describes, cohorts of a
-fixed size under replacement of one client's data; what they print is less than an observer can learn. Every result
-says so, and why, and no `Price` is ever made of one.
+The formulas are those of the paper's sections 3.3 and 4.4. None holds for what the paper describes, cohorts
+of a fixed size under replacement of one client's data; what they print is less than an observer can learn.
+Every result says so, and why, and no `Price` is ever made of one.
 
 With m of K clients in each of T rounds, q = m/K, and z is the noise's standard deviation over the clip C.
 """
@@ -26,14 +26,14 @@ Formula: TypeAlias = Literal["theorem-7", "section-4.4.5", "section-4.4.2", "tab
 LABEL = "as published, not a guarantee"
 
 _SAMPLING = (
-    "of the bound for sampling without replacement (Wang, Balle, Kasiviswanathan 2019, Theorem 9) it keeps only the "
-    "second-order term, with the divergence of order alpha in place of that of order 2, and then falls as alpha "
-    "grows, which no Rényi divergence does"
+    "of the bound for sampling without replacement (Wang, Balle, Kasiviswanathan 2019, Theorem 9) it keeps "
+    "only the second-order term, with the divergence of order alpha in place of that of order 2, and then "
+    "falls as alpha grows, which no Rényi divergence does"
 )
 REASONS: dict[Formula, str] = {
-    "theorem-7": f"alpha / (2 z^2) belongs to a sensitivity of C where the paper's own is 2 C; and {_SAMPLING}",
+    "theorem-7": f"alpha / (2 z^2) belongs to a sensitivity of C, where the paper's is 2 C; and {_SAMPLING}",
     "section-4.4.5": _SAMPLING,
-    "section-4.4.2": "it counts the rate twice, as q^4; even q^2 holds only for a small rate and a small order",
+    "section-4.4.2": "it counts the rate twice, as q^4; even q^2 holds only for a small rate and order",
     "table-5": "alpha q^2 / (2 z^2) holds only for a small rate and order, and belongs to a sensitivity of C",
     "section-3.3": "no theorem gives a log-moment that is linear in the rate",
 }
@@ -103,8 +103,8 @@ def printed_noise(
     if excess(high) > 0 or excess(low) < 0:
         least = _epsilon(1e6, rate, rounds, delta, formula)
         raise TermsError(
-            f"privacy.epsilon = {epsilon:g} is outside what the formula of {formula} gives for any noise; name one "
-            f"above {least:.3g}."
+            f"privacy.epsilon = {epsilon:g} is outside what the formula of {formula} gives for any noise; "
+            f"name one above {least:.3g}."
         )
     z = math.exp(cast(Any, optimize).brentq(excess, low, high, xtol=1e-12))
     return Published(formula, epsilon, z, delta, REASONS[formula])

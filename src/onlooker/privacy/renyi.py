@@ -41,9 +41,10 @@ class Divergence:
 def divergence(round: Round, spread: float) -> Divergence:
     """The divergences of one round at `ORDERS`.
 
-    In closed form without sampling; by dp-accounting for a row against nothing under Poisson sampling (Mironov,
-    Talwar, Zhang 2019). The kinds that its RDP accountant refuses, or prices by a loose bound, are computed from the
-    discretised privacy loss distribution up to `spread` standard deviations, which is never below the true one.
+    In closed form without sampling; by dp-accounting for a row against nothing under Poisson sampling
+    (Mironov, Talwar, Zhang 2019). The kinds that its RDP accountant refuses, or prices by a loose bound, are
+    computed from the discretised privacy loss distribution up to `spread` standard deviations, which is never
+    below the true one.
     """
     if round.kind == "plain":
         return Divergence(ORDERS * round.shift**2 / 2)
@@ -51,24 +52,32 @@ def divergence(round: Round, spread: float) -> Divergence:
         accountant = RdpAccountant(ORDERS.tolist())
         with _quiet():
             accountant.compose(PoissonSampledDpEvent(round.rate, GaussianDpEvent(1 / round.shift)))
-        # A divergence is never negative: what is below 0 was lost in rounding.
-        return Divergence(np.maximum(0.0, cast(Floats, accountant.rdp)))
+        return Divergence(_growing(cast(Floats, accountant.rdp)))
     pair = round.pair()
     interval = max(pair.deviation / _FINENESS, pair.reach(spread) / _MOST_POINTS)
     ways = [discretise(way, interval, spread) for way in (pair, pair.reversed())]
-    return Divergence(np.maximum(*map(_divergences, ways)), max(way.infinite for way in ways))
+    return Divergence(_growing(np.maximum(*map(_divergences, ways))), max(way.infinite for way in ways))
 
 
 def epsilons(divergences: Floats, delta: Floats) -> Floats:
     """The least epsilon, `float64[n]`, for `divergences`, `float64[orders, n]`, and `delta`, `float64[n]`.
 
-    By Canonne, Kamath, Steinke (2020), Proposition 12: `rho + log(1 - 1/a) - log(a delta) / (a - 1)`; and 0 where
-    the total variation, at most sqrt(1 - e^-rho) by Bretagnolle and Huber, is at most delta.
+    By Canonne, Kamath, Steinke (2020), Proposition 12: `rho + log(1 - 1/a) - log(a delta) / (a - 1)`; and 0
+    where the total variation, at most sqrt(1 - e^-rho) by Bretagnolle and Huber, is at most delta.
     """
     orders = ORDERS[:, None]
     converted = divergences + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
     converted[-np.expm1(-divergences) <= delta**2] = 0.0
     return np.maximum(0.0, converted.min(axis=0))
+
+
+def _growing(values: Floats) -> Floats:
+    """Bounds that grow with the order, as divergences do: each is also bounded by those of higher orders.
+
+    dp-accounting drops some fractional orders and overstates others, the more so the less an order is above 1. What
+    is below 0 was lost in rounding.
+    """
+    return np.maximum(0.0, np.minimum.accumulate(values[::-1])[::-1])
 
 
 def _divergences(distribution: Discrete) -> Floats:
@@ -81,7 +90,7 @@ def _divergences(distribution: Discrete) -> Floats:
         peak = float(exponents.max())
         return (peak + float(np.log(np.exp(exponents - peak).sum()))) / (order - 1)
 
-    return np.maximum(0.0, np.array([at(float(order)) for order in ORDERS]))
+    return np.array([at(float(order)) for order in ORDERS])
 
 
 @contextmanager

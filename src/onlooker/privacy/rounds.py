@@ -1,8 +1,9 @@
-"""What an event means: rounds of Gaussian noise, each counted, with every convention about units settled here.
+"""What an event means: rounds of Gaussian noise, each counted, with all conventions about units settled.
 
-An event speaks of z, the noise's standard deviation over C, the L2 bound of one unit's row. A `Round` speaks of
-C/sigma, so that what an adjacency does to the sensitivity is done once, in `read`, and no accountant is ever asked
-to interpret a noise multiplier (under `REPLACE_ONE`, dp-accounting's two differ in that by a factor of 2).
+An event speaks of z, the noise's standard deviation over C, the L2 bound of one unit's row. A `Round` speaks
+of C/sigma, so that what an adjacency does to the sensitivity is done once, in `read`, and no accountant is
+ever asked to interpret a noise multiplier (under `REPLACE_ONE`, dp-accounting's two differ in that by a
+factor of 2).
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Round:
     Attributes:
         kind: how the unit is drawn, and what stands in its place in the neighbouring data.
         rate: q, the probability that it is drawn.
-        shift: without sampling, how far the unit can move the sum, in standard deviations of the noise (infinite
-            without noise); in the sampled kinds C/sigma, from which the kind knows what to make.
+        shift: without sampling, how far the unit can move the sum, in standard deviations of the noise
+            (infinite without noise); in the sampled kinds C/sigma, from which the kind knows what to make.
     """
 
     kind: Kind
@@ -76,8 +77,8 @@ def read(event: DpEvent, adjacency: Adjacency) -> Rounds:
 
     Without sampling, rounds compose exactly to one Gaussian: their squared shifts add up. The population of a
     fixed-size cohort is that of the larger of two neighbours; a cohort of all of it is not sampled. Under
-    "add-or-remove" a cohort without the subject is drawn as on D', so P = (1-q) Q + q w1, where w1 is Q with the
-    subject's row in place of a drawn one. Those are Gaussians at most 2C apart: a Poisson round with 2C.
+    "add-or-remove" a cohort without the subject is drawn as on D', so P = (1-q) Q + q w1, where w1 is Q with
+    the subject's row in place of a drawn one. Those are Gaussians at most 2C apart: a Poisson round with 2C.
 
     Raises:
         UnpricedError: for an event that no rule prices.
@@ -116,9 +117,7 @@ def _count(event: DpEvent, adjacency: Adjacency) -> Counter[Round]:
                 raise TermsError(f"a cohort of {size} cannot be drawn from {units}; draw at most {units}.")
             return _sampled("fixed-size", size / max(1, units), inner, adjacency)
         case _:
-            raise UnpricedError(
-                f"no rule prices a {type(event).__name__}; choose a sampler and noise with a rule."
-            )
+            raise UnpricedError(f"no rule prices a {type(event).__name__}; choose a sampler and noise with a rule.")
 
 
 def _sampled(kind: Kind, rate: float, event: DpEvent, adjacency: Adjacency) -> Counter[Round]:
@@ -130,9 +129,7 @@ def _sampled(kind: Kind, rate: float, event: DpEvent, adjacency: Adjacency) -> C
         return _count(event, adjacency)
     joined = read(event, "zero-out")
     if any(round.kind != "plain" for round, _ in joined):
-        raise UnpricedError(
-            f"no rule prices sampling twice; one coin of rate {rate:g} decides on noise only."
-        )
+        raise UnpricedError(f"no rule prices sampling twice; one coin of rate {rate:g} decides on noise only.")
     if not joined or math.isinf(joined[0][0].shift):
         return Counter(dict(joined))
     shift = max(joined[0][0].shift, 1 / _MOST_NOISE)

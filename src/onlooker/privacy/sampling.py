@@ -42,6 +42,13 @@ class Poisson:
         """Who knows the cohort because it draws it."""
         return "clients"
 
+    def check(self, clients: int) -> None:
+        """Refuse a list of rates that is not one for each of `clients`."""
+        if isinstance(self.rate, tuple) and len(self.rate) != clients:
+            raise TermsError(
+                f"sampling.clients.rate names {len(self.rate)} rates for data.clients = {clients}; name one each."
+            )
+
     def rate_of(self, client: int, clients: int) -> float:
         """The probability that this client takes part in a round."""
         del clients
@@ -91,6 +98,11 @@ class FixedSize:
         """Who knows the cohort because it draws it."""
         return "coordinator"
 
+    def check(self, clients: int) -> None:
+        """Refuse a cohort that is larger than the roster."""
+        if self.size > clients:
+            raise TermsError(f"sampling.clients takes {self.size} clients, more than data.clients = {clients}.")
+
     def rate_of(self, client: int, clients: int) -> float:
         """The probability that this client takes part in a round."""
         del client
@@ -126,6 +138,9 @@ class Everyone:
     def drawn_by(self) -> Literal["clients", "coordinator", "nobody"]:
         """Who knows the cohort because it draws it."""
         return "nobody"
+
+    def check(self, clients: int) -> None:
+        """Any roster will do."""
 
     def rate_of(self, client: int, clients: int) -> float:
         """The probability that this client takes part in a round: 1."""
@@ -193,6 +208,6 @@ class PoissonRecords:
 
 
 def expected_weight(sampling: ClientSampling, weights: Sequence[float]) -> float:
-    """The public divisor of a round, the sum of rate_i times weight_i over the roster: never what was realised (rule 2)."""
+    """The public divisor of a round, the sum of rate_i times weight_i: never what was realised (rule 2)."""
     clients = len(weights)
     return float(sum(sampling.rate_of(client, clients) * weight for client, weight in enumerate(weights)))

@@ -49,7 +49,12 @@ def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | Non
             if len(asked) > 1 and f"client:{subject}" in observer.split("+"):
                 continue
             price = ledger.price(subject, observer)
-            key = (price, terms.amplified(subject, observer), _guarantee(terms, subject, observer, price), _because(terms, subject, observer))
+            key = (
+                price,
+                terms.amplified(subject, observer),
+                _guarantee(terms, subject, observer, price),
+                _because(terms, subject, observer),
+            )
             answers.setdefault(key, {}).setdefault(observer, []).append(subject)
     return [finding for key, seen in answers.items() for finding in _rows(key, seen)]
 

@@ -69,7 +69,7 @@ class Shared:
             raise TermsError(f'servers.relay = "{self.relay}" is not known; choose one of {", ".join(carriers)}.')
         if self.hosted_by and len(self.hosted_by) != self.count:
             raise TermsError(
-                f"servers.hosted-by names {len(self.hosted_by)} hosts, but servers.count = {self.count}; name one for each."
+                f"servers.hosted-by names {len(self.hosted_by)} hosts for servers.count = {self.count}; name one each."
             )
 
     @property
@@ -92,4 +92,3 @@ class Shared:
 
 
 Summation: TypeAlias = Plain | Shared
-

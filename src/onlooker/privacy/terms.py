@@ -65,7 +65,7 @@ class Terms:
 
     @property
     def divisor(self) -> float:
-        """What every released sum is divided by: the expected weight of a round, known before any coin falls (rule 2)."""
+        """What every released sum is divided by: the expected weight of a round, known before any coin (rule 2)."""
         if self.unit == "none":
             return 1.0
         expected = expected_weight(self.sampling, self.weights or (1.0,) * self.clients)
@@ -89,7 +89,10 @@ class Terms:
         return tuple(see(channel, self.sampling, self.clients, subject, coalition) for channel in self.channels)
 
     def round_event(self, subject: int, observers: str) -> DpEvent:
-        """The price of one round. All channels under one coin are one Gaussian, joined before amplification (rule 10a)."""
+        """The price of one round.
+
+        All channels under one coin are one Gaussian, joined before amplification (rule 10a).
+        """
         views = self.views(subject, observers)
         met = [view.noise * channel.multiplier(subject) for view, channel in zip(views, self.channels, strict=True)]
         if self.unit == "none" or min(met) <= 0:
@@ -115,7 +118,9 @@ class Terms:
 
     def amplified(self, subject: int, observers: str) -> bool:
         """True if sampling lowers what is charged against these observers."""
-        return isinstance(self.round_event(subject, observers), (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent))
+        return isinstance(
+            self.round_event(subject, observers), (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
+        )
 
     def sampler_error(self) -> float:
         """The total variation that all noise samplers leave over the run."""
@@ -131,16 +136,10 @@ class Terms:
 def _refuse_what_has_no_price(terms: Terms) -> None:
     """Refuse, before any data is read, what no row of the table of observers covers."""
     if terms.weights and len(terms.weights) != terms.clients:
-        raise TermsError(f"data.weights names {len(terms.weights)} weights for data.clients = {terms.clients}; name one each.")
-    rate = getattr(terms.sampling, "rate", None)
-    if isinstance(rate, tuple) and len(rate) != terms.clients:
         raise TermsError(
-            f"sampling.clients.rate names {len(rate)} rates for data.clients = {terms.clients}; name one each."
+            f"data.weights names {len(terms.weights)} weights for data.clients = {terms.clients}; name one each."
         )
-    if terms.sampling.name == "fixed-size" and terms.sampling.size > terms.clients:
-        raise TermsError(
-            f"sampling.clients takes {terms.sampling.size} clients, more than data.clients = {terms.clients}."
-        )
+    terms.sampling.check(terms.clients)
     for channel in terms.channels:
         _refuse_channel(terms, channel)
 

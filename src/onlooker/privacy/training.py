@@ -35,7 +35,8 @@ class Training:
                 _check.at_least(1, **{f"data__{name}": value})
         if self.expected_records and self.max_records and self.max_records < self.expected_records:
             raise TermsError(
-                f"data.max-records = {self.max_records} must be at least data.expected-records = {self.expected_records}."
+                f"data.max-records = {self.max_records} must be at least "
+                f"data.expected-records = {self.expected_records}."
             )
 
     def amplified(self, event: DpEvent) -> DpEvent:

@@ -1,4 +1,4 @@
-"""The plots, as plain Plotly figures: data and layout, without colours, which the page chooses by its theme."""
+"""The plots as plain Plotly figures: data and layout without colours, which the page chooses by its theme."""
 
 from __future__ import annotations
 
@@ -64,13 +64,14 @@ def _course(rounds: Sequence[int], values: Sequence[float | None], shown: str) -
 
 
 def spent(facts: Facts) -> Chart | None:
-    """Epsilon by round, a line for each different price; None where no observer has a guarantee, or nothing is charged."""
+    """Epsilon by round, a line for each different price; None where there is none, or nothing is charged."""
     if not facts.curves:
         return None
     data = [_spent_by(curve, place) for place, curve in enumerate(facts.curves)]
     ends = [f"{listed(curve.observers)}: {number(curve.prices[-1].epsilon)}" for curve in facts.curves]
     rounds = facts.curves[0].rounds
-    caption = f"Priced anew from the ledger at {len(rounds)} of {facts.charged} charged rounds. At the end, {'; '.join(ends)}."
+    priced = f"Priced anew from the ledger at {len(rounds)} of {facts.charged} charged rounds."
+    caption = f"{priced} At the end, {'; '.join(ends)}."
     return Chart("epsilon", "Epsilon by round", caption, _figure(data, _layout(facts, {"rangemode": "tozero"})))
 
 
@@ -80,7 +81,7 @@ def _spent_by(curve: Curve, place: int) -> dict[str, Any]:
 
 
 def signal(facts: Facts) -> Chart | None:
-    """The norm of what the clients sent over the norm of the noise, by round; None where it was not recorded."""
+    """The norm of what the clients sent over the norm of the noise, by round; None where unrecorded."""
     lines = [(line["round"], table(line, "simulation")) for line in facts.metrics]
     known = [(round, values) for round, values in lines if "signal-norm" in values]
     rounds = [round for round, _ in known]
@@ -116,9 +117,7 @@ def finite(value: Any) -> float | None:
         return None
 
 
-def _line(
-    name: str, place: int, rounds: Sequence[int], values: Sequence[float | None], hover: str
-) -> dict[str, Any]:
+def _line(name: str, place: int, rounds: Sequence[int], values: Sequence[float | None], hover: str) -> dict[str, Any]:
     """A line that can be told from others without colour; a missing value is a gap, never bridged."""
     return {
         "type": "scatter",

@@ -15,15 +15,33 @@ MEASURED = {"accuracy": "Accuracy", "loss": "Loss", "mean-absolute-error": "Mean
 """What a round may measure on the test records, and its heading."""
 
 _SIMULATED = {
-    "clients": ("How many clients took part in each round", "a count of private coins; the divisor is the expected one"),
-    "signal-norm": ("The norm of each round's sum before noise", "computed from rows that nobody else sees in the clear"),
+    "clients": (
+        "How many clients took part in each round",
+        "a count of private coins; the divisor is the expected one",
+    ),
+    "signal-norm": (
+        "The norm of each round's sum before noise",
+        "computed from rows that nobody else sees in the clear",
+    ),
     "noise-norm": ("The expected norm of the noise beside it", "it may depend on how many clients took part"),
 }
 _SUMS = {
-    ("server", "plain"): ("The noisy mean of each round", "the coordinator adds the noise, and sees the sum before it"),
-    ("clients", "plain"): ("Each client's noisy row in each round", "to the coordinator; to all others, their mean"),
-    ("clients", "shares"): ("The mean of each round's noisy rows", "servers see single shares, which say nothing"),
-    ("servers", "shares"): ("Each server's noisy sum of shares in each round", "their total is the noisy mean of the round"),
+    ("server", "plain"): (
+        "The noisy mean of each round",
+        "the coordinator adds the noise, and sees the sum before it",
+    ),
+    ("clients", "plain"): (
+        "Each client's noisy row in each round",
+        "to the coordinator; to all others, their mean",
+    ),
+    ("clients", "shares"): (
+        "The mean of each round's noisy rows",
+        "servers see single shares, which say nothing",
+    ),
+    ("servers", "shares"): (
+        "Each server's noisy sum of shares in each round",
+        "their total is the noisy mean of the round",
+    ),
 }
 
 
@@ -33,7 +51,8 @@ class Item:
 
     Attributes:
         what: what it is.
-        tag: "released" to the observers who are priced for it, "public" before any data are read, or "simulation only".
+        tag: "released" to the observers who are priced for it, "public" before any data are read, or
+            "simulation only".
         charged: whether the epsilons account for it, in words.
         remark: why.
     """
@@ -53,10 +72,15 @@ def items(facts: Facts) -> list[Item]:
             "The model after each round",
             "released",
             charged,
-            "made of the noisy means alone, so it costs no more than they do, and neither does anything done with it",
+            "made of the noisy means alone: neither it nor anything done with it costs more than they do",
         ),
         *_measured(facts),
-        Item("The round and digest of each release", "released", "costs nothing", "a hash of bytes that are released"),
+        Item(
+            "The round and digest of each release",
+            "released",
+            "costs nothing",
+            "a hash of bytes that are released",
+        ),
         Item(
             "Configuration, terms, expected cohort size and divisor",
             "public",
@@ -79,7 +103,7 @@ def _measured(facts: Facts) -> Iterable[Item]:
     held = f"the {count:,} test records" if isinstance(count, int) else "the test records"
     for key, heading in MEASURED.items():
         if any(key in line for line in facts.metrics):
-            remark = f"free only if {held} are public; if they are anybody's private data, it is an uncharged release"
+            remark = f"free only if {held} are public; if they are private, this is an uncharged release"
             yield Item(f"{heading} of the released model", "released", "not charged", remark)
 
 
@@ -117,8 +141,9 @@ def uncharged(facts: Facts) -> list[Uncharged]:
         Uncharged(
             "Choice of hyper-parameters",
             (
-                "The model, clip, learning rate, rates of sampling and number of rounds were given to this run. If they "
-                "were chosen by looking at results on the same data, that search was a release, and it is not charged.",
+                "The model, clip, learning rate, sampling rates and number of rounds were given to this run. "
+                "If they were chosen by looking at results on the same data, that search was a release, and "
+                "it is not charged.",
             ),
         ),
         Uncharged(

@@ -112,7 +112,7 @@ def read(folder: RunFolder) -> Facts:
         assumed=not named,
         findings=findings,
         planned=planned,
-        curves=curves(ledger, findings),
+        curves=curves(ledger, observers, findings),
     )
 
 
@@ -140,13 +140,13 @@ def worst_guarded(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in guarded if largest and finding.price.epsilon == largest.price.epsilon]
 
 
-def curves(ledger: Ledger, findings: Sequence[Finding]) -> tuple[Curve, ...]:
+def curves(ledger: Ledger, observers: Sequence[str], findings: Sequence[Finding]) -> tuple[Curve, ...]:
     """One curve for each different price with a guarantee, from the prefixes of the ledger.
 
     An observer that has several prices, against several clients, gets the curve of the worst.
     """
     seen: dict[object, tuple[int, list[str]]] = {}
-    for observer in _unique(name for finding in findings for name in finding.observers):
+    for observer in observers:
         largest = worst(one for one in findings if observer in one.observers and has_guarantee(one))
         if largest is not None and ledger.releases:
             subject = largest.subjects[0]
@@ -204,7 +204,3 @@ def _configured(configuration: str) -> tuple[str, ...]:
         return sentences(table(tomllib.loads(configuration), "privacy").get("observers"))
     except tomllib.TOMLDecodeError:
         return ()
-
-
-def _unique(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))

@@ -5,18 +5,18 @@ from __future__ import annotations
 from onlooker.privacy.terms import Terms
 from onlooker.report.facts import Facts, worst_guarded
 from onlooker.report.settings import Labelled
-from onlooker.report.words import best_guess, number, sees, small, unit
+from onlooker.report.words import best_guess, listed, number, sees, small, unit
 
 _UNIT = {
     "client": "all data of one client. What holds for a client holds for every person and record in it",
-    "person": "all records of one person within one client. A person with records at two clients counts as two",
-    "record": "one record. A person with several records, or with records at several clients, is covered one record at a time",
+    "person": "all records of one person at one client. A person with records at two clients counts as two",
+    "record": "one record. Whoever has several, at one client or more, is covered one record at a time",
     "none": "nothing: no unit is protected",
 }
 _ADJACENCY = {
     "zero-out": "the unit's contribution is replaced by zero, and the number of clients stays public",
     "add-or-remove": "the unit is there or is not",
-    "replace-one": "the unit is exchanged for any other, which asks for twice as much noise as taking it away does",
+    "replace-one": "the unit is exchanged for any other, which takes twice the noise of taking it away",
 }
 
 
@@ -25,22 +25,27 @@ def glossary(facts: Facts) -> Labelled:
     terms = facts.terms
     return [
         ("Unit", f"What is protected as a whole. Here it is {_UNIT[terms.unit]}."),
-        ("Adjacency", f"The two worlds that an observer tries to tell apart. Here {_ADJACENCY[terms.adjacency]}."),
+        (
+            "Adjacency",
+            f"The two worlds that an observer tries to tell apart. Here {_ADJACENCY[terms.adjacency]}.",
+        ),
         ("Epsilon", _epsilon(facts)),
         (
             "Delta",
-            f"A small probability, here {small(terms.delta)}, with which the promise of epsilon may fail. It should be "
-            f"far below one over the number of {unit(terms)}s. A part of it may pay for the noise sampler.",
+            f"A small probability, here {small(terms.delta)}, with which the promise of epsilon may fail. It "
+            f"should be far below one over the number of {unit(terms)}s. A part of it may pay for the noise "
+            "sampler.",
         ),
         (
             "Observer",
-            "Somebody who may be curious about the data. Each sees something else, so each has an epsilon of its own. "
-            "Members of a coalition, joined by +, pool what they see.",
+            "Somebody who may be curious about the data. Each sees something else, so each has an epsilon of "
+            "its own. Members of a coalition, joined by +, pool what they see.",
         ),
         (
             "Guarantee",
-            "Statistical: it holds against any computing power. Computational: it also needs the encryption to hold, and "
-            "is void as soon as the servers pool what they saw, even years later. None: no number bounds what is learned.",
+            "Statistical: it holds against any computing power. Computational: it also needs the encryption "
+            "to hold, and is void as soon as the servers pool what they saw, even years later. None: no "
+            "number bounds what is learned.",
         ),
         (
             "Amplified",
@@ -48,30 +53,34 @@ def glossary(facts: Facts) -> Labelled:
         ),
         (
             "Accountant",
-            "How epsilon was added up over the rounds: pld (privacy loss distributions, exact up to a small and safe "
-            "error) or rdp (Rényi divergences, larger than need be and never too small).",
+            "How epsilon was added up over the rounds: pld (privacy loss distributions, exact up to a small "
+            "and safe error) or rdp (Rényi divergences, larger than need be and never too small).",
         ),
     ]
 
 
 def _epsilon(facts: Facts) -> str:
     start = (
-        "The largest difference that the unit can make to what the observer sees: the odds of any conclusion change by at "
-        "most a factor of e to the epsilon. 0 is perfect privacy; smaller is better."
+        "The largest difference that the unit can make to what the observer sees: the odds of any conclusion "
+        "change by at most a factor of e to the epsilon. 0 is perfect privacy; smaller is better."
     )
     worst = worst_guarded(facts.shown)
     if not worst:
         return start
     price = worst[0].price
     return (
-        f"{start} At epsilon {number(price.epsilon)}, an observer who has to guess whether one {unit(facts.terms)} was used, "
-        f"and would otherwise be right half of the time, is right {best_guess(price.epsilon, price.delta)}."
+        f"{start} At epsilon {number(price.epsilon)}, an observer who has to guess whether one "
+        f"{unit(facts.terms)} was used, and would otherwise be right half of the time, is right "
+        f"{best_guess(price.epsilon, price.delta)}."
     )
 
 
 def cast_of_observers(facts: Facts) -> Labelled:
     """Each observer of the threat model, and the position it is in."""
-    return [(name, sees(name, facts.terms)) for name in facts.observers]
+    positions: dict[str, list[str]] = {}
+    for name in facts.observers:
+        positions.setdefault(sees(name, facts.terms), []).append(name)
+    return [(listed(names), position) for position, names in positions.items()]
 
 
 def threat_model(terms: Terms, assumed: bool) -> str:

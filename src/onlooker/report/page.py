@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jinja2
 import plotly.offline  # pyright: ignore[reportMissingTypeStubs]
@@ -40,23 +40,27 @@ def write(folder: RunFolder, out: Path | None = None) -> Path:
         draft.write_text(content, encoding="utf-8")
         os.replace(draft, page)
     except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise FolderError(f"the report {page} cannot be written: {error.strerror or error}; name another by --out.") from error
+        pass
+        raise FolderError(
+            f"the report {page} cannot be written: {error.strerror or error}; name another by --out."
+        ) from error
     return page
 
 
 def render(facts: Facts) -> str:
-    """The page as text. Whatever it shows of the folder is escaped, and no script but its own two may run in it."""
+    """The page as text: what it shows of the folder is escaped, and no script but its own two may run."""
     scripts = [_plotly(), _text("page.js")]
-    drawn = {"measured": charts.measured(facts), "spent": charts.spent(facts), "signal": charts.signal(facts)}
-    every = [*drawn["measured"], *(chart for chart in (drawn["spent"], drawn["signal"]) if chart)]
+    measured, spent, signal = charts.measured(facts), charts.spent(facts), charts.signal(facts)
+    drawn = [chart for chart in (*measured, spent, signal) if chart]
     return _template().render(
         facts=facts,
         terms=facts.terms,
         words=words,
-        charts=drawn,
-        figures={chart.name: chart.figure for chart in every},
-        statement=statement(facts),
+        measured=measured,
+        spent=spent,
+        signal=signal,
+        figures=strict({chart.name: chart.figure for chart in drawn}),
+        statement=strict(statement(facts)),
         verdict=words.verdict(facts),
         unguarded=unguarded(facts.shown),
         worst=worst_guarded(facts.shown),
@@ -105,7 +109,9 @@ def statement(facts: Facts) -> dict[str, Any]:
             for curve in facts.curves
         ],
         "metrics": list(facts.metrics),
-        "disclosure": [{"what": item.what, "tag": item.tag, "charged": item.charged} for item in disclosure.items(facts)],
+        "disclosure": [
+            {"what": item.what, "tag": item.tag, "charged": item.charged} for item in disclosure.items(facts)
+        ],
         "uncharged": {kind.what: list(kind.sentences) for kind in disclosure.uncharged(facts)},
         "randomness": list(settings.randomness(facts)),
         "forecast": forecast(facts.terms).sentence(),
@@ -126,13 +132,12 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["strict"] = strict
     return environment.from_string(_text("page.html"))
 
 
 @cache
 def _plotly() -> str:
-    return cast(str, plotly.offline.get_plotlyjs())  # pyright: ignore[reportUnknownMemberType]
+    return plotly.offline.get_plotlyjs()
 
 
 def _text(name: str) -> str:

@@ -30,7 +30,10 @@ def settings(facts: Facts) -> Labelled:
     return [
         ("Method", _known(environment, "task")),
         ("Data", f"{_known(data, 'name')}, {_known(data, 'partition')} partition"),
-        ("Model", f"{_known(model, 'name')}, {size:,} parameters" if isinstance(size, int) else _known(model, "name")),
+        (
+            "Model",
+            f"{_known(model, 'name')}, {size:,} parameters" if isinstance(size, int) else _known(model, "name"),
+        ),
         ("Rounds", f"{terms.rounds} planned, {facts.charged} charged, {facts.committed} in the model"),
         ("Clients", f"{terms.clients}; {_clients_drawn(terms.sampling)}"),
         ("Records", _records_drawn(terms)),
@@ -45,7 +48,7 @@ def _clients_drawn(sampling: ClientSampling) -> str:
     if sampling.name == "fixed-size":
         return f"{sampling.size} of them, drawn anew for each round, take part"
     rate = sampling.rate
-    each = f"{rate:g}" if isinstance(rate, float) else f"a public rate from {min(rate):g} to {max(rate):g}"
+    each = f"a public rate from {min(rate):g} to {max(rate):g}" if isinstance(rate, tuple) else f"{rate:g}"
     cover = ", hidden by cover traffic" if sampling.cover_traffic else ""
     return f"each takes part by its own coin, with probability {each}{cover}"
 
@@ -64,7 +67,10 @@ def _noise(channel: Channel, terms: Terms) -> Labelled:
         return [("Clip", "none"), ("Noise", "none"), ("Summed by", _summed_by(channel))]
     multiplier = channel.mechanism.noise_multiplier
     return [
-        ("Clip", f"{channel.grid.clip:g} (L2 norm of one {'record' if channel.sums_records else 'client'}'s part)"),
+        (
+            "Clip",
+            f"{channel.grid.clip:g} (L2 norm of one {'record' if channel.sums_records else 'client'}'s part)",
+        ),
         ("Noise multiplier", f"{multiplier:.4g}, added by {_NOISED_BY[channel.noised_by]}"),
         ("Summed by", _summed_by(channel)),
         ("Divisor", f"{terms.divisor:g}, public"),
@@ -82,7 +88,9 @@ def _target(facts: Facts) -> str:
     target = facts.environment.get("target-epsilon")
     if facts.terms.unit == "none":
         return "none: no guarantee"
-    return f"the noise was calibrated to {target:g}" if isinstance(target, (int, float)) else "none: the noise was given"
+    return (
+        f"the noise was calibrated to {target:g}" if isinstance(target, (int, float)) else "none: the noise was given"
+    )
 
 
 def randomness(facts: Facts) -> tuple[str, ...]:
@@ -92,11 +100,14 @@ def randomness(facts: Facts) -> tuple[str, ...]:
     if facts.terms.unit == "none":
         return ("No noise was drawn.", everything)
     if seed == "system":
-        return ("Noise, masks and coins came from the operating system's generator, and nothing of them was kept.", everything)
+        return (
+            "Noise, masks and coins came from the operating system's generator, and none of it was kept.",
+            everything,
+        )
     origin = f"the seed {seed}" if isinstance(seed, int) else "a source that is not recorded, so take it for a seed"
     return (
-        f"This is a seeded study: noise, masks and coins came from {origin}. A seeded study protects nobody: whoever "
-        "knows the seed draws the same noise and takes it off.",
+        f"This is a seeded study: noise, masks and coins came from {origin}. A seeded study protects nobody: "
+        "whoever knows the seed draws the same noise and takes it off.",
         "Every epsilon on this page says what the same run would promise with secret randomness.",
         everything,
     )
@@ -111,6 +122,7 @@ def provenance(facts: Facts) -> Labelled:
     """Versions, seed, machine, and what ties the page to its run folder."""
     environment = facts.environment
     packages = table(environment, "packages")
+    missing = facts.charged - facts.committed
     return [
         ("Onlooker", _known(environment, "onlooker")),
         ("Started", _known(environment, "started")),
@@ -120,7 +132,10 @@ def provenance(facts: Facts) -> Labelled:
         ("Seed", _known(environment, "seed")),
         ("Packages", ", ".join(f"{name} {version}" for name, version in packages.items()) or UNKNOWN),
         ("Terms (SHA-256)", facts.terms.hash),
-        ("Ledger", f"{facts.charged} digests of sealed rounds, {facts.charged - facts.committed} of them not in the model"),
+        (
+            "Ledger",
+            f"{facts.charged} digests of sealed rounds, {missing} of them not in the model",
+        ),
     ]
 
 

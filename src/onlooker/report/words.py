@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from onlooker.privacy.statement import Finding, ranges
 from onlooker.privacy.terms import Terms
-from onlooker.report.facts import Facts, unguarded, worst_guarded
+from onlooker.report.facts import Facts, has_guarantee, unguarded, worst_guarded
 
 MOST_NAMES = 4
 """The most names that a sentence lists before it says how many others there are."""
@@ -38,8 +38,8 @@ def small(probability: float) -> str:
 def best_guess(epsilon: float, delta: float) -> str:
     """How often the best guess between two equally likely worlds, with and without a unit, is right.
 
-    At most (e^epsilon + delta) / (1 + e^epsilon) of the time (Kairouz, Oh, Viswanath, "The Composition Theorem for
-    Differential Privacy", ICML 2015, whose Theorem 2.1 bounds both errors of every test), rounded up.
+    At most (e^epsilon + delta) / (1 + e^epsilon) of the time, rounded up (Kairouz, Oh, Viswanath, "The
+    Composition Theorem for Differential Privacy", ICML 2015, Theorem 2.1, on the errors of any test).
 
     >>> best_guess(0.0, 0.0), best_guess(1.0, 1e-5), best_guess(8.0, 1e-5)
     ('at most 50% of the time', 'at most 73.2% of the time', 'at most 99.97% of the time')
@@ -97,7 +97,7 @@ def sees(observer: str, terms: Terms) -> str:
     return {
         "public": "Whoever holds the released models, and nothing else.",
         "coordinator": f"The party that runs the training and sends the model out{relay}.",
-        "aux": f"One of the servers that each receive one share of every report{relay}; alone, a share says nothing.",
+        "aux": f"One of the servers that each get a share of every report{relay}; one share says nothing.",
         "auditor": "Whoever later examines what the auxiliary server of the same number saw.",
         "client": "A participant who is curious about the others.",
     }[kind]
@@ -114,13 +114,35 @@ def about(subjects: Sequence[int], terms: Terms) -> str:
     return ", ".join(ranges(subjects))
 
 
+def reasons(findings: Sequence[Finding], terms: Terms) -> list[tuple[str, str]]:
+    """Who learns what they learn for which reason: observers, and if need be about whom, then why."""
+    grouped: dict[tuple[str, object], list[Finding]] = {}
+    for finding in findings:
+        about_whom = None if has_guarantee(finding) else finding.subjects
+        grouped.setdefault((finding.because, about_whom), []).append(finding)
+    return [(_group(group, terms), because) for (because, _), group in grouped.items()]
+
+
+def _group(findings: Sequence[Finding], terms: Terms) -> str:
+    subjects = {finding.subjects for finding in findings}
+    first = findings[0].subjects
+    partly = len(subjects) == 1 and len(first) < terms.clients
+    return listed(_names(findings)) + (f" about {about(first, terms)}" if partly else "")
+
+
+def rests_on_encryption(findings: Sequence[Finding]) -> str:
+    """The observers against whom a guarantee is only computational; empty if there are none."""
+    names = _names([finding for finding in findings if finding.guarantee == "computational"])
+    return listed(names) if names else ""
+
+
 def verdict(facts: Facts) -> str:
     """The whole page in one sentence, the worst first."""
     terms = facts.terms
     if terms.unit == "none":
         return "This run gives no guarantee: it adds no noise, and whoever sees a message sees what is in it."
     if not facts.charged:
-        return "Nothing was released yet, so nobody has learned anything; what the whole run would cost stands below."
+        return "Nothing was released yet, so nobody has learned anything; the price of a whole run is below."
     parts = [*_no_guarantee(facts), *_guarantee(facts)]
     sentence = "; ".join(parts)
     if facts.finished:
@@ -145,7 +167,8 @@ def _guarantee(facts: Facts) -> list[str]:
         return []
     held = [name for name in facts.observers if name not in _names(unguarded(facts.findings))]
     price = worst[0].price
-    bound = f"about one {unit(facts.terms)} is bounded by epsilon {number(price.epsilon)} at delta {small(price.delta)}"
+    value = f"epsilon {number(price.epsilon)} at delta {small(price.delta)}"
+    bound = f"about one {unit(facts.terms)} is bounded by {value}"
     against = listed([who(name) for name in held]) if held else "they"
     elsewhere = "" if held else " anywhere else"
     return [f"what {against} can learn {bound}{elsewhere}"]

@@ -106,9 +106,7 @@ def mean_picture(examples: Examples, digit: int) -> NDArray[np.float64]:
     return examples.features[examples.labels == digit].mean(axis=0, dtype=np.float64).ravel()
 
 
-@pytest.mark.skipif(
-    not FASHION.is_dir(), reason=f"the package dataset-fashion-mnist has not put {FASHION} there"
-)
+@pytest.mark.skipif(not FASHION.is_dir(), reason=f"the package dataset-fashion-mnist has not put {FASHION} there")
 def test_fashion_mnist_is_found_where_its_package_puts_it() -> None:
     federation = load(DataSettings("fashion-mnist", None, 100, "pathological"), SOURCE)
     assert_sound(federation, 60_000, 10_000)
@@ -120,9 +118,7 @@ def test_cifar10_is_read_from_its_archive(shared: Path) -> None:
     federation = read(shared, "cifar10", 10)
     assert_sound(federation, 50_000, 10_000)
     assert counts(federation) == [5000] * 10
-    channels = np.stack(
-        [client.features.mean(axis=(0, 2, 3), dtype=np.float64) for client in federation.clients]
-    )
+    channels = np.stack([client.features.mean(axis=(0, 2, 3), dtype=np.float64) for client in federation.clients])
     assert (channels.mean(axis=0) + 1) / 2 == pytest.approx([0.4914, 0.4822, 0.4465], abs=1e-4)
 
 
@@ -235,16 +231,12 @@ def test_a_damaged_file_is_named_in_one_sentence(
     name: str, victim: str, damage: str, shared: Path, tmp_path: Path
 ) -> None:
     folder = Path(victim).parent
-    shutil.copytree(
-        shared / "data" / folder, tmp_path / folder, copy_function=lambda a, b: Path(b).symlink_to(a)
-    )
+    shutil.copytree(shared / "data" / folder, tmp_path / folder, copy_function=lambda a, b: Path(b).symlink_to(a))
     path = tmp_path / victim
     content = path.read_bytes()
     path.unlink()
     # The cut leaves a number in the middle, so that a table has a row too short.
-    path.write_bytes(
-        {"cut": content[: len(content) // 100 - 2], "garbage": b"\xff\x00" * 50, "empty": b""}[damage]
-    )
+    path.write_bytes({"cut": content[: len(content) // 100 - 2], "garbage": b"\xff\x00" * 50, "empty": b""}[damage])
     with pytest.raises(DataError) as refusal:
         load(DataSettings(name, tmp_path, 2), SOURCE)
     assert str(path) in str(refusal.value) and "\n" not in str(refusal.value)
@@ -272,9 +264,7 @@ def test_labels_without_their_pictures_are_refused(shared: Path, tmp_path: Path)
         ({"partition": "pathological", "classes_per_client": 11}, ["data.classes-per-client = 11"]),
     ],
 )
-def test_impossible_settings_are_refused_by_key_and_value(
-    changes: dict[str, object], words: list[str]
-) -> None:
+def test_impossible_settings_are_refused_by_key_and_value(changes: dict[str, object], words: list[str]) -> None:
     settings = replace(DataSettings("digits", None, 10), **changes)  # type: ignore[arg-type]
     with pytest.raises(OnlookerError) as refusal:
         load(settings, SOURCE)

@@ -204,9 +204,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Callable[[Own], str]:
 
 
 def test_a_function_may_return_rows_that_are_then_dealt(own: Callable[[Own], str]) -> None:
-    settings = DataSettings(
-        own(lambda _: (examples(), examples(4))), None, 3, "dirichlet", classes=("a", "b", "c")
-    )
+    settings = DataSettings(own(lambda _: (examples(), examples(4))), None, 3, "dirichlet", classes=("a", "b", "c"))
     federation = load(settings, SOURCE)
     assert sorted(len(client) for client in federation.clients) == [3, 3, 4]
     assert federation.clients[0].features.dtype == np.float32
@@ -271,9 +269,7 @@ def spoiled(field: str, row: int, value: float) -> Examples:
         (lambda _: (Examples([[1], [1, 2]], np.zeros(2)), examples()), ["different shapes"]),  # type: ignore[arg-type]
     ],
 )
-def test_what_a_function_returns_is_checked(
-    own: Callable[[Own], str], function: Own, words: list[str]
-) -> None:
+def test_what_a_function_returns_is_checked(own: Callable[[Own], str], function: Own, words: list[str]) -> None:
     with pytest.raises(DataError) as refusal:
         load(DataSettings(own(function), None, 2, classes=("a", "b", "c")), SOURCE)
     message = str(refusal.value)

@@ -10,9 +10,7 @@ from onlooker.data import partition
 from onlooker.errors import DataError, TermsError
 
 SEEDS = st.integers(0, 2**32)
-LABELS = st.lists(st.integers(0, 6), min_size=1, max_size=200).map(
-    lambda found: np.array(found, dtype=np.int64)
-)
+LABELS = st.lists(st.integers(0, 6), min_size=1, max_size=200).map(lambda found: np.array(found, dtype=np.int64))
 CLIENTS = st.integers(1, 40)
 
 
@@ -27,9 +25,7 @@ def assert_every_row_once(shares: partition.Shares, rows: int, clients: int) -> 
 
 
 @given(st.integers(1, 300), CLIENTS, SEEDS)
-def test_iid_deals_every_row_once_in_sizes_that_differ_by_at_most_one(
-    rows: int, clients: int, seed: int
-) -> None:
+def test_iid_deals_every_row_once_in_sizes_that_differ_by_at_most_one(rows: int, clients: int, seed: int) -> None:
     assume(clients <= rows)
     shares = partition.iid(rows, clients, generator(seed))
     assert_every_row_once(shares, rows, clients)
@@ -66,9 +62,7 @@ def first_client_proportions(alpha: float, classes: int = 10) -> NDArray[np.floa
     found = []
     for seed in range(300):
         order = generator(seed).permutation(len(labels))
-        share = partition.dirichlet(labels[order], 100, alpha, generator(seed))[
-            first_served(labels[order], 100, seed)
-        ]
+        share = partition.dirichlet(labels[order], 100, alpha, generator(seed))[first_served(labels[order], 100, seed)]
         found.append(np.bincount(labels[order][share], minlength=classes) / len(share))
     return np.array(found)
 

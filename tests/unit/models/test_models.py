@@ -35,9 +35,7 @@ def mlp() -> Model:
         ("cnn-feddecouple", CIFAR10, 10, 2_474_506),
     ],
 )
-def test_sizes_are_those_of_the_papers_layers(
-    name: str, shape: tuple[int, ...], outputs: int, size: int
-) -> None:
+def test_sizes_are_those_of_the_papers_layers(name: str, shape: tuple[int, ...], outputs: int, size: int) -> None:
     model = build(name, shape, outputs, "regression" if outputs == 1 else "classification")
     assert model.size == size
     assert model.layout[-1].offset + model.layout[-1].size == size
@@ -59,9 +57,7 @@ def test_networks_take_the_smallest_pictures(name: str) -> None:
         ("cnn-feddecouple", (14,)),
     ],
 )
-def test_pictures_that_a_network_cannot_take_are_refused_by_name_and_shape(
-    name: str, shape: tuple[int, ...]
-) -> None:
+def test_pictures_that_a_network_cannot_take_are_refused_by_name_and_shape(name: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(ModelError) as refusal:
         build(name, shape, 10, "classification")
     assert f'model.name = "{name}"' in str(refusal.value) and str(shape) in str(refusal.value)
@@ -69,15 +65,11 @@ def test_pictures_that_a_network_cannot_take_are_refused_by_name_and_shape(
 
 
 def test_the_smallest_picture_of_ms_pafl_is_really_taken() -> None:
-    assert build("cnn-ms-pafl", (1, 16, 16), 10, "classification").module(
-        torch.zeros(1, 1, 16, 16)
-    ).shape == (1, 10)
+    assert build("cnn-ms-pafl", (1, 16, 16), 10, "classification").module(torch.zeros(1, 1, 16, 16)).shape == (1, 10)
 
 
 def test_symbols_and_numbers_are_not_mixed_up() -> None:
-    assert (
-        build("character-mlp", (80,), 65, "classification", symbols=65).size == 65 * 8 + 641 * 128 + 129 * 65
-    )
+    assert build("character-mlp", (80,), 65, "classification", symbols=65).size == 65 * 8 + 641 * 128 + 129 * 65
     with pytest.raises(ModelError, match="choose character-mlp"):
         build("mlp", (80,), 65, "classification", symbols=65)
     with pytest.raises(ModelError, match="choose one of logistic"):
@@ -180,9 +172,7 @@ def test_losses_are_cross_entropy_in_nats_or_squared_error() -> None:
 def test_evaluation_of_a_known_line() -> None:
     model = build("linear", (1,), 1, "regression")
     vector = np.array([2.0, 1.0], dtype=np.float32)  # y = 2 x + 1
-    examples = Examples(
-        np.array([[0.0], [1.0], [2.0]], dtype=np.float32), np.array([1, 2, 7], dtype=np.float32)
-    )
+    examples = Examples(np.array([[0.0], [1.0], [2.0]], dtype=np.float32), np.array([1, 2, 7], dtype=np.float32))
     for batch_size in (1, 2, 3):
         found = evaluate(model, vector, examples, batch_size)
         assert found == pytest.approx({"loss": (0 + 1 + 4) / 3, "mean-absolute-error": (0 + 1 + 2) / 3})

@@ -191,9 +191,7 @@ def half_frozen() -> nn.Module:
         (lambda: around(nn.LayerNorm(8)), 56 + 16 + 27),
     ],
 )
-def test_a_model_that_keeps_no_state_is_taken(
-    made: Callable[[Factory], Model], factory: Factory, size: int
-) -> None:
+def test_a_model_that_keeps_no_state_is_taken(made: Callable[[Factory], Model], factory: Factory, size: int) -> None:
     model = made(factory)
     assert model.size == size
     vector = np.arange(size, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Rows on the grid: the norm holds in integers, sums of records move by no more than the clip, the ring wraps."""
+"""Rows on the grid: norms hold in integers, sums of records move by at most the clip, the ring wraps."""
 
 from __future__ import annotations
 
@@ -77,9 +77,7 @@ def test_the_integer_norm_of_a_hundred_thousand_wild_rows_is_within_the_bound() 
 def test_a_row_with_a_value_that_is_not_finite_becomes_zero(bad: float) -> None:
     grid = Grid(1.0, 10, 32)
     row = np.array([0.1, bad, 0.2])
-    assert (
-        grid.encode_row(row).tolist() == grid.encode_sum(row).tolist() == clip([row], 1.0).tolist() == [0] * 3
-    )
+    assert grid.encode_row(row).tolist() == grid.encode_sum(row).tolist() == clip([row], 1.0).tolist() == [0] * 3
 
 
 def test_empty_rows_and_minus_zero() -> None:
@@ -108,6 +106,15 @@ def test_a_long_row_keeps_its_direction_and_nearly_all_of_the_bound() -> None:
     assert np.linalg.norm(decoded - direction) < math.sqrt(100_000 / 12) / 2**20 * 1.1 + 1e-5
 
 
+@pytest.mark.parametrize("fraction_bits", [12, 14, 18])
+def test_a_row_at_the_bound_keeps_all_of_it_but_two_units(fraction_bits: int) -> None:
+    """The scaling before makes up for what rounding adds, which is 10 units at 12 bits."""
+    row = np.random.default_rng(9).standard_normal(1_000_000)
+    encoded = Grid(1.0, fraction_bits, 32).encode_row(row)
+    norm = math.sqrt(squared_norm(encoded))
+    assert norm == pytest.approx(2**fraction_bits - 2, abs=1.5)
+
+
 def test_a_bound_above_the_clip_is_refused() -> None:
     with pytest.raises(TermsError, match="bound = 1.5 must be at most the clip of the grid, 1.0"):
         Grid(1.0, 10, 32).encode_row([1.0], 1.5)
@@ -133,7 +140,7 @@ def test_an_impossible_sum_is_clamped_and_not_undefined() -> None:
 
 
 def moves(grid: Grid, records: list[np.ndarray], order: np.random.Generator) -> list[int]:
-    """The squared change of the rounded sum for every record that could be left out, summed in another order."""
+    """The squared change of the rounded sum for each record left out, summed in any order."""
 
     def encoded(kept: list[np.ndarray]) -> np.ndarray:
         total = np.zeros_like(records[0])
@@ -142,9 +149,7 @@ def moves(grid: Grid, records: list[np.ndarray], order: np.random.Generator) -> 
         return grid.encode_sum(total)
 
     whole = encoded(records)
-    return [
-        squared_norm(whole - encoded(records[:place] + records[place + 1 :])) for place in range(len(records))
-    ]
+    return [squared_norm(whole - encoded(records[:place] + records[place + 1 :])) for place in range(len(records))]
 
 
 @settings(max_examples=300, deadline=None)
@@ -169,7 +174,7 @@ def test_leaving_a_record_out_moves_the_rounded_sum_by_at_most_the_clip(
 
 @pytest.mark.parametrize(("d", "fraction_bits"), [(100, 6), (400, 7), (2500, 9)])
 def test_records_at_the_bound_placed_so_that_every_coordinate_rounds_up(d: int, fraction_bits: int) -> None:
-    """The worst case: clipped to the clip itself they move the sum too far, clipped to the record bound not."""
+    """The worst case: clipped to the clip they move the sum too far, to the record bound not."""
     grid = Grid(1.0, fraction_bits, 32)
     limit = 4**fraction_bits
     worst = {}
@@ -247,23 +252,17 @@ def test_the_fraction_bits_are_the_most_that_fit_a_quarter_of_the_ring(
     assert chosen == 30 or 2 ** (chosen + 1) * widest > 2 ** (ring_bits - 2) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("unit", "loss"), [("client", 0.1), ("none", 0.1), ("record", 0.25), ("person", 0.25)]
-)
+@pytest.mark.parametrize(("unit", "loss"), [("client", 0.1), ("none", 0.1), ("record", 0.25), ("person", 0.25)])
 def test_a_ring_too_narrow_for_the_loss_is_refused(unit: str, loss: float) -> None:
     refused = accepted = 0
     for dimension in (1, 10, 10**3, 26_010, 10**6, 6_500_000, 10**9):
         for rows in (1, 10, 10**3, 10**5, 10**7, 10**9):
             fitting = 30 - math.ceil(math.log2(rows + 6 * 2.0 * math.sqrt(2)))
             lost = (
-                math.sqrt(dimension) / 2.0**fitting
-                if unit in ("record", "person")
-                else dimension / (24 * 4.0**fitting)
+                math.sqrt(dimension) / 2.0**fitting if unit in ("record", "person") else dimension / (24 * 4.0**fitting)
             )
             if fitting >= 0 and lost <= loss:
-                assert choose_fraction_bits(32, rows, 2.0, 2, dimension=dimension, unit=unit) == min(
-                    fitting, 30
-                )
+                assert choose_fraction_bits(32, rows, 2.0, 2, dimension=dimension, unit=unit) == min(fitting, 30)
                 accepted += 1
             else:
                 with pytest.raises(TermsError, match=r"servers.ring-bits = 32 is too narrow.*64 would do\."):
@@ -272,10 +271,16 @@ def test_a_ring_too_narrow_for_the_loss_is_refused(unit: str, loss: float) -> No
     assert refused > 5 and accepted > 5
 
 
+@pytest.mark.parametrize(("unit", "most"), [("client", math.floor(0.1 * 24 * 4**10)), ("record", 256**2)])
+def test_the_loss_is_refused_from_the_first_parameter_too_many(unit: str, most: int) -> None:
+    """With 2^20 rows ten bits are left: d / (24 4^10) = 0.1, or sqrt(d) / 2^10 = 0.25, is the most."""
+    assert choose_fraction_bits(32, 2**20, 0.0, 2, dimension=most, unit=unit) == 10
+    with pytest.raises(TermsError, match="too narrow"):
+        choose_fraction_bits(32, 2**20, 0.0, 2, dimension=most + 1, unit=unit)
+
+
 def test_what_no_ring_holds_is_refused_with_another_remedy() -> None:
-    with pytest.raises(
-        TermsError, match="64 is too narrow.*fewer rows, less noise or fewer parameters would do"
-    ):
+    with pytest.raises(TermsError, match="64 is too narrow.*fewer rows, less noise or fewer parameters would do"):
         choose_fraction_bits(64, 2**62, 1.0, 2, dimension=1000, unit="record")
 
 

@@ -1,6 +1,7 @@
-"""Known answers for the grid, the shares and the noise, from a second, slow implementation that shares no code.
+"""Known answers for grid, shares and noise, from a second, slow implementation that shares no code.
 
-It is written in Python's integers and fractions, with mpmath for the normal distribution and AES block by block.
+It is written in Python's integers and fractions, with mpmath for the normal distribution and AES block by
+block.
 `python tests/unit/privacy/test_known_answers.py` writes its answers into the file again.
 """
 
@@ -51,7 +52,7 @@ def slow_units(case: Case) -> list[Fraction] | None:
 
 
 def slow_row(case: Case) -> list[int]:
-    """What a row is on the grid: scaled below the bound, rounded, truncated where rounding lifted it above."""
+    """A row on the grid: scaled below the bound, rounded, truncated where rounding lifted it above."""
     units = slow_units(case)
     if units is None:
         return [0] * len(case["row"])
@@ -77,9 +78,7 @@ def slow_shares(case: Case) -> list[list[int]]:
     for key in case["keys"]:
         drawn = slow_integers(key, case["ring_bits"])
         masks.append([next(drawn) for _ in case["values"]])
-    difference = [
-        (int(value) - sum(column)) % modulus for value, *column in zip(case["values"], *masks, strict=True)
-    ]
+    difference = [(int(value) - sum(column)) % modulus for value, *column in zip(case["values"], *masks, strict=True)]
     return [difference, *masks]
 
 
@@ -145,9 +144,7 @@ def fast_noise(case: Case) -> list[int]:
 
 
 FAST: dict[str, Callable[[Case], Any]] = {
-    "rows": lambda case: (
-        grid_of(case).encode_row([float(x) for x in case["row"]], float(case["bound"])).tolist()
-    ),
+    "rows": lambda case: grid_of(case).encode_row([float(x) for x in case["row"]], float(case["bound"])).tolist(),
     "sums": lambda case: grid_of(case).encode_sum([float(x) for x in case["row"]]).tolist(),
     "shares": fast_shares,
     "rounded_gaussian": fast_noise,

@@ -1,4 +1,4 @@
-"""The sampler is exact: at the edges of its bins, in the deepest tail, and in what it assumes of its libraries."""
+"""The sampler is exact: at the edges of bins, in the deepest tail, in what it assumes of libraries."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def magnitude_of(sigma: float, uniform) -> int:
 
 
 def wide(sigma: float, magnitude: int) -> bool:
-    """Whether a bin is wider than four words' intervals, so that words beside one edge are clear of the next."""
+    """Whether a bin is wider than four words, so that words beside one edge are clear of the next."""
     inner = outer_edge(sigma, magnitude - 1) if magnitude else EXACT.mpf(0.5)
     return (inner - outer_edge(sigma, magnitude)) * 2**64 > 4
 
@@ -136,7 +136,7 @@ def test_the_chunk_changes_nothing(chunk: int) -> None:
 
 
 def test_ndtri_errs_far_less_than_the_margin() -> None:
-    """The one assumption of the fast way: 2^-41 for U from 2^-22 to 1/2. Measured, it is six bits better at least."""
+    """The assumption of the fast way: 2^-41 for U from 2^-22 to 1/2; measured, six bits better."""
     context = mpmath.MPContext()
     context.prec = 120
     branch = math.exp(-2)
@@ -159,9 +159,7 @@ def test_ndtri_errs_far_less_than_the_margin() -> None:
     worst = max(error(uniform) for uniform in grid.tolist())
     assert 0 < worst < 2.0**-47
     # Deeper, it is only where the slow way starts to look.
-    deep = np.concatenate(
-        [np.geomspace(2.0**-200, 2.0**-22, 500), math.exp(-32) * (1 + np.arange(-99, 99) * 2.0**-50)]
-    )
+    deep = np.concatenate([np.geomspace(2.0**-200, 2.0**-22, 500), math.exp(-32) * (1 + np.arange(-99, 99) * 2.0**-50)])
     assert max(error(uniform) for uniform in deep.tolist()) < 2.0**-40
 
 

@@ -81,7 +81,7 @@ def test_all_shares_but_one_are_uniform_whatever_the_values_are(bits: int, serve
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_a_share_does_not_follow_the_values(bits: int) -> None:
-    """Against values that are a ramp, ranks and the low bit of either share show nothing, and would if they did."""
+    """Against a ramp, the ranks and the low bit of either share show nothing."""
     values = inputs(bits)["ramp"]
     shares = split(values, 2, streams(2, 12))
     for share in shares:
@@ -101,9 +101,7 @@ def test_masks_are_the_bytes_of_the_stream_and_need_no_values() -> None:
     raw = Stream(key).bytes(20)
     assert shares[1].tolist() == [int.from_bytes(raw[4 * i : 4 * i + 4], "little") for i in range(5)]
     assert np.array_equal(mask(Stream(key), 5, 32), shares[1])
-    assert mask(Stream(key), 2, 64).tolist() == [
-        int.from_bytes(raw[8 * i : 8 * i + 8], "little") for i in (0, 1)
-    ]
+    assert mask(Stream(key), 2, 64).tolist() == [int.from_bytes(raw[8 * i : 8 * i + 8], "little") for i in (0, 1)]
 
 
 def test_what_cannot_be_shared_is_refused() -> None:
