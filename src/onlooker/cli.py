@@ -138,6 +138,7 @@ def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
     page = report.write(folder)
     findings = find(folder.ledger(), prepared.agreement.observers)
     display.show_findings(console, folder.ledger(), findings)
+    display.show_printed(console, prepared)
     console.print(f"report {page}", soft_wrap=True, highlight=False)
     print(folder.path)
 
@@ -221,6 +222,7 @@ def _environment(prepared: Prepared, study: Study, name: str) -> dict[str, Any]:
         "model": {"name": configuration.model.name, "parameters": prepared.model.size},
         "observers": list(prepared.agreement.observers),
         "target-epsilon": prepared.agreement.target,
+        "printed": prepared.printed,
         "forecast": forecast(prepared.agreement.terms).sentence(),
         "warnings": config.warnings_of(prepared),
     }

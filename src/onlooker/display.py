@@ -92,9 +92,19 @@ def show_plan(console: Console, prepared: Prepared, ledger: Ledger, findings: Se
         f"{configuration.task.method}: {terms.rounds} rounds, {terms.clients} clients, "
         f"{prepared.model.size:,} parameters, noise multiplier {terms.channels[0].mechanism.noise_multiplier:g}",
         highlight=False,
+        soft_wrap=True,
     )
     show_findings(console, ledger, findings)
-    console.print(f"forecast: {forecast(terms).sentence()}", highlight=False)
+    show_printed(console, prepared)
+    expected = forecast(terms)
+    if not expected.drowned:  # else it was a warning already
+        console.print(f"Forecast: {expected.sentence()}", highlight=False, soft_wrap=True)
+
+
+def show_printed(console: Console, prepared: Prepared) -> None:
+    """What the method's paper prints, where it prints anything."""
+    if prepared.printed:
+        console.print(prepared.printed, highlight=False, soft_wrap=True)
 
 
 def follow(console: Console, prepared: Prepared, folder: RunFolder, progress: Iterable[Progress]) -> None:

@@ -30,6 +30,7 @@ class Prepared:
         model: what is trained.
         agreement: the terms, and who is to be guarded against.
         method: the method under those terms.
+        printed: what the method's paper prints as their price; no guarantee, and empty where it prints none.
     """
 
     configuration: Configuration
@@ -37,6 +38,7 @@ class Prepared:
     model: models.Model
     agreement: Agreement
     method: Method
+    printed: str
 
 
 def prepare(configuration: Configuration, base: Path) -> Prepared:
@@ -57,7 +59,8 @@ def prepare(configuration: Configuration, base: Path) -> Prepared:
         configuration.model.name, description.shape, description.outputs, description.task, description.symbols
     )
     agreement = agree(configuration, kind, model.size)
-    return Prepared(configuration, description, model, agreement, kind.make(agreement.terms, configuration))
+    method = kind.make(agreement.terms, configuration)
+    return Prepared(configuration, description, model, agreement, method, kind.printed(agreement.terms))
 
 
 def study(prepared: Prepared, device: torch.device) -> Study:

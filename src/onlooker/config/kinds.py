@@ -12,6 +12,7 @@ from onlooker.methods.descent import LocalDescent
 from onlooker.methods.dpsgd import DPSGD
 from onlooker.methods.fedavg import DPFedAvg, FedAvg
 from onlooker.methods.method import Method, ServerStep
+from onlooker.privacy.published import printed_epsilon
 from onlooker.privacy.terms import Terms
 from onlooker.types import Unit
 
@@ -26,6 +27,7 @@ class Kind:
         sampling: the client sampling unless the file names one.
         shares: True if rows are summed by auxiliary servers even where the file has no [servers].
         by_records: True if silos draw records and a row is a sum over them.
+        printed: what the method's paper prints as the price of these terms, in a sentence that says why it is none.
     """
 
     make: Callable[[Terms, Configuration], Method]
@@ -33,6 +35,7 @@ class Kind:
     sampling: str = "poisson"
     shares: bool = False
     by_records: bool = False
+    printed: Callable[[Terms], str] = lambda terms: ""
 
 
 def _descent(configuration: Configuration) -> LocalDescent:
@@ -61,11 +64,26 @@ def _dpsgd(terms: Terms, configuration: Configuration) -> Method:
     return DPSGD(terms, ServerStep(rate, momentum), training.weight_decay)
 
 
+def _printed_by_feddecouple(terms: Terms) -> str:
+    """The epsilon that FedDecouple's section 4.4.5 prints for the noise of one adder and the first client's rate."""
+    noise = terms.channels[0].mechanism.noise_multiplier
+    if not noise:
+        return ""
+    rate = terms.sampling.rate_of(0, terms.clients)
+    found = printed_epsilon(noise, rate, terms.rounds, terms.delta)
+    return (
+        f"FedDecouple's section 4.4.5 prints epsilon {found.epsilon:.2f} for this noise; {found.label}: {found.reason}."
+    )
+
+
 KINDS: Mapping[str, Kind] = {
     "fedavg": Kind(lambda terms, file: FedAvg(terms, _descent(file), _server_step(file)), "none"),
     "dp-fedavg": Kind(lambda terms, file: DPFedAvg(terms, _descent(file), _server_step(file)), "client"),
     "feddecouple": Kind(
-        lambda terms, file: FedDecouple(terms, _descent(file), _server_step(file)), "client", shares=True
+        lambda terms, file: FedDecouple(terms, _descent(file), _server_step(file)),
+        "client",
+        shares=True,
+        printed=_printed_by_feddecouple,
     ),
     "dp-sgd": Kind(_dpsgd, "record", sampling="all", shares=True, by_records=True),
 }

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dp_accounting import PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
+
 from onlooker.privacy.accounting import Price
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.terms import Terms
@@ -86,10 +88,13 @@ def _because(terms: Terms, subject: int, observer: str) -> str:
         return f"{seen}; {_record_coins(terms)}"
     if any(view.participation for view in views):
         return f"{seen}; participation is seen, so up to {terms.rounds} rounds count in full"
-    rate = terms.sampling.rate_of(subject, terms.clients)
-    if terms.amplified(subject, observer):
-        return f"{seen}; participation is hidden and has rate {rate:g}"
-    return f"{seen}; every client takes part in every round"
+    match terms.round_event(subject, observer):
+        case PoissonSampledDpEvent(sampling_probability=rate):
+            return f"{seen}; participation is hidden, with probability {rate:g} in each round"
+        case SampledWithoutReplacementDpEvent(source_dataset_size=others, sample_size=drawn):
+            return f"{seen}; participation is hidden, {drawn} being drawn of {others} in each round"
+        case _:
+            return f"{seen}; every client takes part in every round"
 
 
 def _record_coins(terms: Terms) -> str:

@@ -40,7 +40,7 @@ def write(folder: RunFolder, out: Path | None = None) -> Path:
         draft.write_text(content, encoding="utf-8")
         os.replace(draft, page)
     except OSError as error:
-        pass
+        draft.unlink(missing_ok=True)
         raise FolderError(
             f"the report {page} cannot be written: {error.strerror or error}; name another by --out."
         ) from error
