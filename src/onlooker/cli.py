@@ -145,12 +145,14 @@ def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
 
 def _prepare(file: Path, settings: list[str] | None) -> Prepared:
     prepared = config.prepare(config.load(file, settings or ()), file.parent)
-    for warning in config.warnings_of(prepared):
+    for warning in _warnings(prepared):
         _say(f"warning: {warning}")
-    expected = forecast(prepared.agreement.terms)
-    if expected.drowned:
-        _say(f"warning: {expected.sentence()}")
     return prepared
+
+
+def _warnings(prepared: Prepared) -> list[str]:
+    expected = forecast(prepared.agreement.terms)
+    return [*config.warnings_of(prepared), *([expected.sentence()] if expected.drowned else [])]
 
 
 @contextmanager
@@ -224,5 +226,5 @@ def _environment(prepared: Prepared, study: Study, name: str) -> dict[str, Any]:
         "target-epsilon": prepared.agreement.target,
         "printed": prepared.printed,
         "forecast": forecast(prepared.agreement.terms).sentence(),
-        "warnings": config.warnings_of(prepared),
+        "warnings": _warnings(prepared),
     }

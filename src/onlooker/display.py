@@ -139,7 +139,9 @@ def _measured(metrics: Mapping[str, Any] | None) -> str:
         return "given up, stays charged"
     if "accuracy" in metrics:
         return f"accuracy {metrics['accuracy']:.1%}"
-    return f"loss {metrics['loss']:.4g}" if "loss" in metrics else ""
+    if "loss" in metrics:
+        return "loss not finite" if metrics["loss"] is None else f"loss {metrics['loss']:.4g}"
+    return ""
 
 
 def _live_epsilons(ledger: Ledger, observers: Sequence[str]) -> Table:

@@ -130,13 +130,13 @@ def _flat(value: object, key: str) -> dict[str, object]:
     return {path: one for name, inner in parts for path, one in _flat(inner, f"{key}.{name}" if key else name).items()}
 
 
-def _evaluated(study: Study, state: State, round: int) -> dict[str, float]:
-    """Metrics on the public test set; a value that is not finite is left out, so that JSON stays strict."""
+def _evaluated(study: Study, state: State, round: int) -> dict[str, float | None]:
+    """Metrics on the public test set; None for a value that is not finite, so that JSON stays strict."""
     last = study.method.terms.rounds
     if round % study.evaluate_every and round != last:
         return {}
     found = evaluate(study.model, state.parameters, study.federation.test)
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+    return {name: value if math.isfinite(value) else None for name, value in found.items()}
 
 
 def _tensors(model: Model, state: State) -> dict[str, Array]:

@@ -44,7 +44,7 @@ _KEPT = Sight("release", True, "sees the release, and by the rounds that keep th
 
 TABLE: Mapping[tuple[NoisedBy, Literal["plain", "shares"]], Mapping[Role, Sight]] = {
     ("server", "plain"): {
-        "coordinator": Sight("raw", True, "sums the rows in the clear and adds the noise itself"),
+        "coordinator": Sight("raw", True, "sums the rows in the clear, before any noise"),
         "relay": _CARRIES,
         "client": _RELEASE,
         "public": _RELEASE,

@@ -23,7 +23,8 @@ class Finding:
         observers: coalitions, each alone; members of one are joined by "+".
         price: epsilon (infinity for no guarantee), delta, and the accountant that was used.
         amplified: True if sampling lowers the price.
-        guarantee: "none", "computational" (it rests on key streams and envelopes), or "statistical".
+        guarantee: "none"; "computational", where it rests on shares and envelopes; or "statistical", where it rests on
+            nothing but noise, which is as good as the AES key stream that it is drawn from.
         because: the reason in words.
     """
 

@@ -75,6 +75,7 @@ def render(facts: Facts) -> str:
         seeded=settings.seeded(facts),
         warnings=sentences(facts.environment.get("warnings")),
         forecast=forecast(facts.terms).sentence(),
+        printed=str(facts.environment.get("printed") or ""),
         provenance=settings.provenance(facts),
         style=_text("style.css"),
         scripts=scripts,
