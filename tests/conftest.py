@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -14,3 +16,13 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"there is no {folder} with the data sets and reference values")
     return folder
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport]:
+    """Where everything that tests need is installed, as in CI, a skipped test is a failed one."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI, where nothing may be missing: {report.longrepr}"

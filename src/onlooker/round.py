@@ -72,7 +72,7 @@ def play(study: Study, state: State, round: int, charge: Callable[[str], None]) 
     )
     for client, row in rows:
         for channel in terms.channels:
-            encoded = channel.encode(row[channel.name], client)
+            encoded = channel.encode(terms.weight(client) * row[channel.name], client)
             clean[channel.name] += encoded
             channel.aggregate(sums[channel.name], channel.shard(encoded, client, round, source))
     sealed = {channel.name: channel.seal(sums[channel.name], round, source) for channel in terms.channels}

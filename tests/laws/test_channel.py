@@ -149,3 +149,27 @@ def test_sealing_again_gives_the_same_bytes_from_a_seed_and_others_from_the_syst
 
     assert digest(Seeded(9)) == digest(Seeded(9)) != digest(Seeded(10))
     assert digest(System()) != digest(System())
+
+
+def test_a_mask_is_never_used_twice():
+    """Whoever held two rows under one mask would know their difference."""
+    row = np.zeros(64)
+    source = Seeded(8)
+    masks = [
+        replace(channel(size=64, z=0.0), name=name).shard(np.zeros(64, dtype=np.int64), client, round, source).shares[1]
+        for name in ("model", "bits")
+        for client in (0, 1)
+        for round in (1, 2)
+    ]
+    three = channel(size=64, summation=Shared(3), z=0.0).shard(row.astype(np.int64), 0, 1, source)
+    assert len({mask.tobytes() for mask in [*masks, three.shares[2]]}) == 9
+    assert three.shares[1].tobytes() != three.shares[2].tobytes()
+
+
+def test_noise_by_clients_is_scaled_to_each_bound():
+    one = replace(channel("clients", Plain()), bounds=(0.5, 0.1))
+    for client, bound in enumerate((0.5, 0.1)):
+        report = one.shard(np.zeros(SIZE, dtype=np.int64), client, 1, Seeded(2))
+        noise = one.grid.decode(one.grid.from_ring(report.shares[0]))
+        low, high = chi2.ppf([5e-10, 1 - 5e-10], SIZE)
+        assert low < (noise**2).sum() / (2.0 * bound) ** 2 < high

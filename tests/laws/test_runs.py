@@ -10,6 +10,7 @@ import torch
 
 from onlooker import config, run
 from onlooker.engines import loop
+from onlooker.errors import DataError
 from onlooker.folder import RunFolder
 from onlooker.methods.dpsgd import clipped_sum
 from onlooker.methods.method import initial_state
@@ -217,3 +218,26 @@ def test_an_optimizer_never_survives_a_round():
     dict(loop.run_clients(*arguments, 2, study.source, study.device))
     again = dict(loop.run_clients(*arguments, 1, study.source, study.device))[0]["model"]
     assert np.array_equal(first, again)
+
+
+def test_public_weights_weigh_rows_and_divisor_alike():
+    """Two clients, weights 3 and 1, no noise: the released mean is (3 a + b) / 4, a and b within the clip."""
+    settings = {
+        "data__clients": 2,
+        "sampling__clients__name": '"all"',
+        "privacy__noise_multiplier": 0.0,
+        "privacy__clip": 50.0,
+    }
+    study = config.study(prepared("dp-fedavg", data__weights=[3.0, 1.0], **settings), torch.device("cpu"))
+    state = initial_state(study.model, study.source)
+    arguments = (study.method, study.model, state.parameters, study.federation.clients, range(2), 1, study.source)
+    rows = {client: row["model"] for client, row in loop.run_clients(*arguments, study.device)}
+    moved = play(study, state, 1, lambda digest: None).state.parameters.astype(float) - state.parameters
+    assert np.allclose(moved, (3 * rows[0] + rows[1]) / 4, atol=1e-5)
+    assert not np.allclose(moved, (rows[0] + rows[1]) / 2, atol=1e-3)
+
+
+def test_a_silo_beyond_the_public_cap_is_refused():
+    ready = prepared("dp-sgd", data__expected_records=100, data__max_records=200)
+    with pytest.raises(DataError, match="data.max-records = 200"):
+        config.study(ready, torch.device("cpu"))

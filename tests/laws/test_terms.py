@@ -228,3 +228,11 @@ def test_asking_changes_nothing():
     first = [ledger.epsilon(0, observer) for observer in ("public", "aux:0", "coordinator")]
     assert [ledger.epsilon(0, observer) for observer in ("public", "aux:0", "coordinator")] == first
     assert before == (ledger, to_dict(ledger.terms))
+
+
+def test_a_client_that_adds_its_own_noise_scales_it_to_its_own_bound():
+    bounds = tuple(1.0 if client else 0.5 for client in range(10))
+    one = terms(Everyone(), (channel(noised_by="clients", summation=Plain(), bounds=bounds),))
+    for client in (0, 1):
+        assert one.round_event(client, "coordinator") == GaussianDpEvent(2.0)
+        assert one.round_event(client, "public") == GaussianDpEvent(2.0)

@@ -76,9 +76,20 @@ def study(prepared: Prepared, device: torch.device) -> Study:
             f"data.clients = {configuration.data.clients}, but the data hold {len(federation.clients)} clients; "
             "write that number."
         )
+    _refuse_too_many_records(prepared, federation)
     return Study(
         prepared.method, prepared.model, federation, source_of(configuration), device, configuration.evaluation.every
     )
+
+
+def _refuse_too_many_records(prepared: Prepared, federation: data.Federation) -> None:
+    """A silo beyond the public cap would leave records out, and which ones would depend on which are there."""
+    cap = prepared.agreement.terms.training.max_records
+    for client, examples in enumerate(federation.clients):
+        if cap is not None and len(examples) > cap:
+            raise DataError(
+                f"data.max-records = {cap} is less than the {len(examples)} records of client:{client}; raise it."
+            )
 
 
 def source_of(configuration: Configuration) -> Source:

@@ -50,7 +50,7 @@ class DPSGD:
         return {channel.name: -clipped_sum(model, received, examples.take(drawn), channel.record_clip, stream, device)}
 
     def update(self, state: State, released: Mapping[str, Row | None]) -> State:
-        """Theta - eta times the released mean gradient, less the decay of the weights."""
+        """theta - eta times the released mean gradient, less the decay of the weights."""
         mean = released["model"]
         if mean is None:
             return state

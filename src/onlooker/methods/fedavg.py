@@ -44,7 +44,7 @@ class FedAvg:
         return {"model": np.append(len(examples) * delta, len(examples))}
 
     def update(self, state: State, released: Mapping[str, Row | None]) -> State:
-        """Theta + eta_g sum(n_k Delta_k) / sum(n_k); unchanged where nobody took part."""
+        """theta + eta_g sum(n_k Delta_k) / sum(n_k); unchanged where nobody took part."""
         total = released["model"]
         return state if total is None else self.step(state, total[:-1] / total[-1])
 
@@ -76,6 +76,6 @@ class DPFedAvg:
         return {"model": self.descent(model, received, examples, stream, device)}
 
     def update(self, state: State, released: Mapping[str, Row | None]) -> State:
-        """Theta + eta_g times the released mean; unchanged where there is none (noise by clients, nobody there)."""
+        """theta + eta_g times the released mean; unchanged where there is none (noise by clients, nobody there)."""
         mean = released["model"]
         return state if mean is None else self.step(state, mean)

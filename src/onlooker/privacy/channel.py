@@ -110,9 +110,14 @@ class Channel:
         return self.bounds[client] if isinstance(self.bounds, tuple) else self.bounds
 
     def multiplier(self, client: int) -> float:
-        """Z of this client: the claimed noise over its own bound (rule 17: z_i = sigma / C_i)."""
+        """z of this client: the claimed noise over its own bound (rule 17: z_i = sigma / C_i).
+
+        A client that adds its own noise scales it to its own bound, so there z is z.
+        """
         if self.grid is None:
             return 0.0
+        if self.noised_by == "clients":
+            return self.mechanism.noise_multiplier
         return self.mechanism.noise_multiplier * self.grid.clip / self.bound(client)
 
     @property
@@ -140,7 +145,7 @@ class Channel:
         if self.noised_by == "clients":
             encoded = encoded + self._noise(self.bound(client) / self.grid.clip, round, f"client:{client}", source)
         ring = self.grid.to_ring(encoded)
-        return Report(client, self.summation.shard(ring, client, round, source))
+        return Report(client, self.summation.shard(ring, f"mask/{self.name}", client, round, source))
 
     def empty(self) -> Sums:
         """The sums of a round in which nobody has reported yet."""

@@ -28,9 +28,9 @@ class Plain:
         """How many parties sum: one."""
         return 1
 
-    def shard(self, row: Ring, client: int, round: int, source: Source) -> tuple[Ring, ...]:
+    def shard(self, row: Ring, purpose: str, client: int, round: int, source: Source) -> tuple[Ring, ...]:
         """The row itself."""
-        del client, round, source
+        del purpose, client, round, source
         return (row,)
 
 
@@ -77,9 +77,9 @@ class Shared:
         """How many parties sum."""
         return self.count
 
-    def shard(self, row: Ring, client: int, round: int, source: Source) -> tuple[Ring, ...]:
-        """One share of the row for each server; the masks come from the client's own streams."""
-        streams = [source.stream("mask", round, f"client:{client}/aux:{server}") for server in range(1, self.count)]
+    def shard(self, row: Ring, purpose: str, client: int, round: int, source: Source) -> tuple[Ring, ...]:
+        """One share of the row for each server; the masks come from the client's own streams for this purpose."""
+        streams = [source.stream(purpose, round, f"client:{client}/aux:{server}") for server in range(1, self.count)]
         return shares.split(row, self.count, streams)
 
     def noise_share(self) -> float:

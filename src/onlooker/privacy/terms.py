@@ -74,6 +74,10 @@ class Terms:
             expected *= records.rate * self.training.expected_records
         return expected
 
+    def weight(self, client: int) -> float:
+        """The public weight that multiplies this client's row before it is clipped to its bound (rule 3)."""
+        return self.weights[client] if self.weights else 1.0
+
     @property
     def expected_units(self) -> float:
         """How many units there are, as far as the public knows: delta should be well below its inverse."""
