@@ -31,7 +31,7 @@ test-deep: setup
 	$(ONE) $(BIN)/pytest -n 2 --dist loadfile --doctest-modules src tests
 
 study: setup
-	$(BIN)/python examples/mnist_study.py
+	$(BIN)/python studies/mnist_silos.py
 
 bench: setup
 	$(BIN)/python benchmarks/round.py

@@ -134,7 +134,11 @@ def main() -> None:
 
 def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
     console = Console()
-    display.follow(console, prepared, folder, run.simulate(study, folder))
+    try:
+        display.follow(console, prepared, folder, run.simulate(study, folder))
+    except KeyboardInterrupt:
+        _say(f"stopped; `onlooker resume {folder.path}` goes on from the last finished round.")
+        raise typer.Exit(130) from None
     page = report.write(folder)
     findings = find(folder.ledger(), prepared.agreement.observers)
     display.show_findings(console, folder.ledger(), findings)
@@ -164,7 +168,7 @@ def _sentences() -> Generator[None]:
         _say(f"error: {error}")
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        _say("stopped; `onlooker resume` with the run folder goes on from the last finished round.")
+        _say("stopped; no round was begun.")
         raise typer.Exit(130) from None
 
 
