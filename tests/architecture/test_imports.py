@@ -9,7 +9,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def contracts(*options, cwd=ROOT):
     program = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-    return subprocess.run([sys.executable, "-c", program, *options], cwd=cwd, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", program, *options]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
 def test_rooms_import_downward_only():
