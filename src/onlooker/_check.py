@@ -32,10 +32,10 @@ def non_negative(**values: float) -> None:
 
 
 def rate(**values: float) -> None:
-    """Refuse a value outside (0, 1]."""
+    """Refuse a value outside (0, 1], and one so small that a coin of 64 bits never shows it."""
     for name, value in values.items():
-        if not 0 < value <= 1:
-            raise TermsError(f"{_key(name)} = {value} must be above 0 and at most 1.")
+        if not 2.0**-64 <= value <= 1:
+            raise TermsError(f"{_key(name)} = {value} must be above 0 (2^-64 is the rarest coin) and at most 1.")
 
 
 def probability(**values: float) -> None:
@@ -50,6 +50,13 @@ def at_least(bound: int, **values: int) -> None:
     for name, value in values.items():
         if value < bound:
             raise TermsError(f"{_key(name)} = {value} must be at least {bound}.")
+
+
+def at_most(bound: int, **values: int) -> None:
+    """Refuse a whole number above `bound`."""
+    for name, value in values.items():
+        if value > bound:
+            raise TermsError(f"{_key(name)} = {value} must be at most {bound}.")
 
 
 def one_of(choices: Iterable[str], **values: str) -> None:

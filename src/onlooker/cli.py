@@ -6,6 +6,7 @@ import datetime
 import importlib.metadata
 import json
 import platform
+import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -61,7 +62,7 @@ def plan(
         prepared = _prepare(file, settings)
         terms = prepared.agreement.terms
         ledger = Ledger.plan(terms)
-        observers = (observer,) if observer else prepared.agreement.observers
+        observers = (observer,) if observer is not None else prepared.agreement.observers
         subjects = None if subject is None else [_client(subject, terms.clients)]
         findings = find(ledger, observers, subjects)
         if as_json:
@@ -106,13 +107,17 @@ def resume(
     """Go on with a run that was cut short; what decides privacy cannot change."""
     with _sentences():
         opened = RunFolder.open(folder)
-        configuration = config.parse(opened.configuration(), settings or (), str(folder / "run.toml"))
-        prepared = config.prepare(configuration, folder)
+        recorded, asked = (
+            config.parse(opened.configuration(), options, str(folder / "run.toml")) for options in ((), settings or ())
+        )
+        prepared = config.prepare(asked, folder)
         changed = run.difference(opened.terms(), prepared.agreement.terms)
         if changed:
             raise TermsError(
                 f"{folder} was begun under other terms, which a resumed run cannot change: {'; '.join(changed)}."
             )
+        if others := config.changed(recorded, asked):
+            raise TermsError(f"{folder} would be another run, not a resumed one, with {'; '.join(others)}.")
         _go(prepared, config.study(prepared, _device(device)), opened)
 
 
@@ -173,20 +178,20 @@ def _sentences() -> Generator[None]:
 
 
 def _say(sentence: str) -> None:
-    print(f"onlooker: {sentence}", file=sys.stderr)
+    print(f"onlooker: {sentence}".replace("\n", "\\n"), file=sys.stderr)
 
 
 def _client(name: str, clients: int) -> int:
-    kind, _, number = name.partition(":")
-    if kind != "client" or not number.isdigit() or int(number) >= clients:
+    found = re.fullmatch(r"client:([0-9]{1,9})", name)
+    if not found or int(found[1]) >= clients:
         raise TermsError(f'--subject "{name}" is not known; name client:0 to client:{clients - 1}.')
-    return int(number)
+    return int(found[1])
 
 
 def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device)
+        torch.zeros(1, device=device).cpu()
     except (RuntimeError, AssertionError) as error:
         raise TermsError(f'--device "{name}" cannot be used: {str(error).splitlines()[0]}') from error
     return device
@@ -198,7 +203,12 @@ def _next_free(parent: Path, name: str) -> Path:
 
 
 def _refuse_used(place: Path) -> None:
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+    try:
+        found = place.resolve()
+        used = found.exists() and (not found.is_dir() or any(found.iterdir()))
+    except (OSError, RuntimeError) as error:
+        raise FolderError(f"the run folder {place} cannot be looked at: {error}; name another by --out.") from error
+    if used:
         raise FolderError(f"the run folder {place} exists already; name another by --out, or resume it.")
 
 

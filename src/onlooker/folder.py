@@ -28,7 +28,7 @@ import tomli_w
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from onlooker.errors import FolderError
+from onlooker.errors import FolderError, OnlookerError
 from onlooker.privacy.ledger import Ledger, Release
 from onlooker.privacy.terms import Terms, from_dict, to_dict
 from onlooker.types import Array
@@ -97,7 +97,10 @@ class RunFolder:
         Raises:
             FolderError: if it is not a run folder.
         """
-        missing = [name for name in ("run.toml", "terms.toml", "ledger.jsonl") if not (path / name).is_file()]
+        try:
+            missing = [name for name in ("run.toml", "terms.toml", "ledger.jsonl") if not (path / name).is_file()]
+        except OSError as error:
+            raise FolderError(f"{path} cannot be looked at: {error.strerror}.") from error
         if missing:
             raise FolderError(f"{path} is not a run folder: it has no {missing[0]}.")
         return RunFolder(path)
@@ -110,8 +113,8 @@ class RunFolder:
         """
         try:
             terms = from_dict(tomllib.loads(self._read("terms.toml").decode()))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise FolderError(f"{self.path / 'terms.toml'} cannot be read: {error}.") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OnlookerError) as error:
+            raise FolderError(f"{self.path / 'terms.toml'} is damaged: {str(error).rstrip('.')}.") from error
         begun_with = (self._lines("ledger.jsonl") or [{"terms": None}])[0].get("terms")
         if begun_with != terms.hash:
             raise FolderError(
@@ -121,14 +124,25 @@ class RunFolder:
         return terms
 
     def ledger(self) -> Ledger:
-        """Everything that was charged."""
-        charged = self._lines("ledger.jsonl")[1:]
-        return Ledger(self.terms(), tuple(Release(line["round"], line["digest"]) for line in charged))
+        """Everything that was charged.
+
+        Raises:
+            FolderError: if it is damaged, or does not charge a round that is in the model.
+        """
+        terms, last = self.terms(), self.commit().round
+        releases = tuple(self._release(line, terms.rounds) for line in self._lines("ledger.jsonl")[1:])
+        uncharged = set(range(1, last + 1)) - {release.round for release in releases}
+        if uncharged:
+            raise FolderError(
+                f"{self.path / 'ledger.jsonl'} does not charge round {min(uncharged)}, but the model holds rounds up "
+                f"to {last}; put back the lines that are missing."
+            )
+        return Ledger(terms, releases)
 
     def metrics(self) -> list[dict[str, Any]]:
         """One object for each committed round, in order."""
         last = self.commit().round
-        return [line for line in self._lines("metrics.jsonl") if line["round"] <= last]
+        return [line for line in self._lines("metrics.jsonl") if self._round(line) <= last]
 
     def environment(self) -> dict[str, Any]:
         """What `env.json` says; empty where it is missing.
@@ -139,13 +153,23 @@ class RunFolder:
         if not (self.path / "env.json").exists():
             return {}
         try:
-            return json.loads(self._read("env.json"))
-        except ValueError as error:
+            environment = json.loads(self._read("env.json"))
+        except (ValueError, RecursionError) as error:
             raise FolderError(f"{self.path / 'env.json'} is damaged: {error}.") from error
+        if not isinstance(environment, dict):
+            raise FolderError(f"{self.path / 'env.json'} is damaged: it is no object.")
+        return cast(dict[str, Any], environment)
 
     def configuration(self) -> str:
-        """The text of `run.toml`."""
-        return self._read("run.toml").decode()
+        """The text of `run.toml`.
+
+        Raises:
+            FolderError: if it is no UTF-8 text.
+        """
+        try:
+            return self._read("run.toml").decode()
+        except UnicodeDecodeError as error:
+            raise FolderError(f"{self.path / 'run.toml'} cannot be read: {error}.") from error
 
     def commit(self) -> Commit:
         """What the last finished round left.
@@ -172,7 +196,7 @@ class RunFolder:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             last = self.commit().round
             self._mend("ledger.jsonl", lambda line: True)
-            self._mend("metrics.jsonl", lambda line: line["round"] <= last)
+            self._mend("metrics.jsonl", lambda line: self._round(line) <= last)
             yield
         except BlockingIOError as error:
             raise FolderError(f"{self.path} is being written by another process; wait until it ends.") from error
@@ -191,11 +215,24 @@ class RunFolder:
             _write(draft, save(dict(tensors), {"round": str(metrics["round"])}))
             _replace(draft, self.path / "model.safetensors")
 
+    def _round(self, line: Mapping[str, Any]) -> int:
+        round = line.get("round")
+        if not isinstance(round, int):
+            raise FolderError(f"{self.path / 'metrics.jsonl'} is damaged: a line has no round.")
+        return round
+
+    def _release(self, line: Mapping[str, Any], rounds: int) -> Release:
+        match line:
+            case {"round": int(round), "digest": str(digest)} if 1 <= round <= rounds:
+                return Release(round, digest)
+            case _:
+                raise FolderError(f"{self.path / 'ledger.jsonl'} is damaged: {json.dumps(line)} is no charge.")
+
     def _mend(self, name: str, keep: Callable[[dict[str, Any]], bool]) -> None:
         """Cut off a torn last line (its write never returned, so nothing followed from it) and lines not to keep."""
         whole = self._read(name)
         lines = [line for line in whole.splitlines(keepends=True) if line.endswith(b"\n")]
-        wanted = b"".join(line for line in lines if keep(json.loads(line)))
+        wanted = b"".join(line for line, value in zip(lines, self._lines(name), strict=True) if keep(value))
         if wanted != whole:
             with self._writing(name):
                 draft = self.path / f".{name}.draft"
@@ -205,9 +242,12 @@ class RunFolder:
     def _lines(self, name: str) -> list[dict[str, Any]]:
         whole = [line for line in self._read(name).splitlines(keepends=True) if line.endswith(b"\n")]
         try:
-            return [json.loads(line) for line in whole]
-        except ValueError as error:
+            values = [json.loads(line) for line in whole]
+        except (ValueError, RecursionError) as error:
             raise FolderError(f"{self.path / name} is damaged: {error}.") from error
+        if not all(isinstance(value, dict) for value in values):
+            raise FolderError(f"{self.path / name} is damaged: a line is no object.")
+        return values
 
     def _read(self, name: str) -> bytes:
         try:

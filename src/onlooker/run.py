@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from onlooker.errors import SealedError
+from onlooker.errors import FolderError, SealedError
 from onlooker.folder import MOMENTUM, Commit, RunFolder
 from onlooker.methods.method import State, initial_state
 from onlooker.models import Model, evaluate
@@ -145,7 +145,14 @@ def _tensors(model: Model, state: State) -> dict[str, Array]:
 
 
 def _state(model: Model, commit: Commit) -> State:
-    parts = [np.asarray(commit.tensors[parameter.name]).reshape(-1) for parameter in model.layout]
+    parts: list[Array] = []
+    for parameter in model.layout:
+        found = commit.tensors.get(parameter.name)
+        if found is None or found.shape != parameter.shape:
+            raise FolderError(f'model.safetensors has no "{parameter.name}" of shape {parameter.shape}; put it back.')
+        parts.append(found.reshape(-1))
     parameters = np.concatenate(parts).astype(np.float32)
-    momentum = commit.tensors.get(MOMENTUM)
-    return State(parameters, np.zeros_like(parameters) if momentum is None else np.asarray(momentum))
+    momentum = commit.tensors.get(MOMENTUM, np.zeros_like(parameters))
+    if momentum.shape != parameters.shape:
+        raise FolderError(f'model.safetensors has "{MOMENTUM}" of shape {momentum.shape}; put it back.')
+    return State(parameters, momentum)

@@ -49,7 +49,14 @@ def test_at_epsilon_1_the_command_says_so_before_training(tmp_path):
 def test_many_records_are_not_warned_of():
     records = Training("nothing", PoissonRecords(0.04), 6000, 6000)
     channel = Channel(
-        20_522, RoundedGaussian(1.31), Grid(1.0, 14, 32), "servers", Shared(), bounds=1.0, sums_records=True
+        20_522,
+        RoundedGaussian(1.31),
+        Grid(1.0, 14, 32),
+        "servers",
+        Shared(),
+        bounds=1.0,
+        sums_records=True,
+        max_records=6000,
     )
     silos = replace(
         setting(1.31), unit="record", sampling=Everyone(), training=records, channels=(channel,), rounds=600

@@ -1,8 +1,19 @@
 """One TOML file, checked whole before anything else happens, and what it builds."""
 
-from onlooker.config.build import Prepared, as_toml, prepare, study, warnings_of
+from onlooker.config.build import Prepared, as_toml, changed, prepare, study, warnings_of
 from onlooker.config.load import load, parse
 from onlooker.config.schema import Configuration
 from onlooker.config.terms import Agreement
 
-__all__ = ["Agreement", "Configuration", "Prepared", "as_toml", "load", "parse", "prepare", "study", "warnings_of"]
+__all__ = [
+    "Agreement",
+    "Configuration",
+    "Prepared",
+    "as_toml",
+    "changed",
+    "load",
+    "parse",
+    "prepare",
+    "study",
+    "warnings_of",
+]

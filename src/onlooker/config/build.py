@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from onlooker.errors import ConfigError, DataError
 from onlooker.methods.method import Method
 from onlooker.privacy.random import Seeded, Source, System
 from onlooker.round import Study
+
+_LARGEST_RATE = 1e30  # a step of 32-bit floats can still be computed
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,26 @@ def as_toml(configuration: Configuration) -> str:
     return tomli_w.dumps(configuration.model_dump(by_alias=True, exclude_unset=True, exclude_none=True))
 
 
+def changed(recorded: Configuration, asked: Configuration) -> list[str]:
+    """The keys beside the terms in which two configurations differ and that make a run: whose data, which randomness.
+
+    With other clients behind the same names a guarantee would be about nobody, and with another seed `env.json` would
+    lie about who can take off the noise (rule 9). Where the data lie may change.
+    """
+
+    def identity(configuration: Configuration) -> dict[str, object]:
+        table = configuration.data.model_dump(by_alias=True, exclude={"root"})
+        return {
+            "task.method": configuration.task.method,
+            "task.seed": configuration.task.seed,
+            "model.name": configuration.model.name,
+            **{f"data.{key}": value for key, value in table.items()},
+        }
+
+    before, after = identity(recorded), identity(asked)
+    return [f"{key} = {after[key]} for {before[key]}" for key in before if before[key] != after[key]]
+
+
 def warnings_of(prepared: Prepared) -> list[str]:
     """What does not stop a run but should not pass unseen, one sentence each."""
     configuration, terms = prepared.configuration, prepared.agreement.terms
@@ -163,13 +184,13 @@ def _check_training(configuration: Configuration) -> None:
         )
     positive = {"learning-rate": training.learning_rate, "server-learning-rate": training.server_learning_rate}
     for key, value in positive.items():
-        if not (math.isfinite(value) and value > 0):
-            raise ConfigError(f"training.{key} = {value} must be a finite number above 0.")
+        if not 0 < value <= _LARGEST_RATE:
+            raise ConfigError(f"training.{key} = {value} must be above 0 and at most {_LARGEST_RATE:g}.")
     for key, value in {"momentum": training.momentum, "server-momentum": training.server_momentum}.items():
         if not 0 <= value < 1:
             raise ConfigError(f"training.{key} = {value} must be at least 0 and below 1.")
-    if not (math.isfinite(training.weight_decay) and training.weight_decay >= 0):
-        raise ConfigError(f"training.weight-decay = {training.weight_decay} must be a finite number, 0 or above.")
+    if not 0 <= training.weight_decay <= _LARGEST_RATE:
+        raise ConfigError(f"training.weight-decay = {training.weight_decay} must be from 0 to {_LARGEST_RATE:g}.")
 
 
 def _unused(configuration: Configuration) -> list[str]:
@@ -195,5 +216,9 @@ def _absolute(configuration: Configuration, base: Path) -> Configuration:
     root = configuration.data.root
     if root is None:
         return configuration
-    table = configuration.data.model_copy(update={"root": str((base / root).resolve())})
+    try:
+        absolute = (base / root).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"data.root = {root!r} is no path that can be followed: {error}.") from error
+    table = configuration.data.model_copy(update={"root": str(absolute)})
     return configuration.model_copy(update={"data": table})

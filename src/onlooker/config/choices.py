@@ -97,7 +97,7 @@ def summation_of(configuration: Configuration, kind: Kind) -> Summation:
 def _hosts(names: list[str]) -> tuple[int, ...]:
     hosts: list[int] = []
     for name in names:
-        match = re.fullmatch(r"client:(\d+)", name)
+        match = re.fullmatch(r"client:([0-9]{1,9})", name)
         if not match:
             raise TermsError(f'servers.hosted-by = "{name}" is no client; write it as "client:0".')
         hosts.append(int(match[1]))
@@ -159,6 +159,13 @@ def observers_of(configuration: Configuration, kind: Kind) -> tuple[str, ...]:
     every = "+".join(f"aux:{server}" for server in range(summation.count))
     hosted = [f"aux:{server}+client:{host}" for server, host in enumerate(summation.hosted_by)]
     return ("public", "coordinator", "aux:0", *hosted, every)
+
+
+def refuse_impossible(configuration: Configuration, unit: Unit) -> None:
+    """Refuse what no run could have, also where this one adds no noise and would not look at it."""
+    bounds_of(configuration, unit)
+    mechanism_of(configuration.privacy.mechanism, 0.0)
+    noised_by_of(configuration, Plain())
 
 
 def refuse_unbuilt(configuration: Configuration) -> None:

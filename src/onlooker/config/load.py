@@ -52,7 +52,7 @@ def parse(text: str, settings: Iterable[str] = (), name: str = "run.toml") -> Co
     """As `load`, from the text of a file called `name`."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists as deep
         raise ConfigError(f"{name} is not TOML: {error}.") from error
     for setting in settings:
         _override(table, setting)
@@ -73,15 +73,20 @@ def _override(table: dict[str, Any], setting: str) -> None:
             raise ConfigError(f'--set "{setting}" goes through {name}, which is a value and not a table.')
         table = cast(dict[str, Any], inner)
     try:
-        table[last] = tomllib.loads(f"value = {value.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
-        table[last] = value.strip()
+        read = tomllib.loads(f"value = {value.strip()}")
+    except (ValueError, RecursionError):
+        read = {"value": value.strip()}
+    if len(read) > 1:
+        raise ConfigError(f'--set "{setting}" sets more than one key; write one --set for each.')
+    table[last] = read["value"]
 
 
 def _sentence(error: ErrorDetails, text: str, name: str) -> str:
     # pydantic adds the tried type to the path of a union; keys of ours are lower case and hold no brackets.
     path = [str(part) for part in error["loc"] if isinstance(part, int) or re.fullmatch(r"[^\[\]()]+", str(part))]
     path = [part for part in path if part not in ("float", "int", "str", "bool")]
+    if error["type"] == "extra_forbidden":
+        path = [str(part) for part in error["loc"]]
     key = ".".join(path)
     where = _line(path, text)
     prefix = f"{name}, line {where}: " if where else f"{name}: "

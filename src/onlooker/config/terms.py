@@ -56,6 +56,7 @@ def agree(configuration: Configuration, kind: Kind, size: int) -> Agreement:
             raise TermsError(
                 'privacy.unit = "none" sums rows without a bound, which no ring can hold; leave out [servers].'
             )
+        choices.refuse_impossible(configuration, unit)
         terms = _terms(configuration, kind, unit, size, 0.0)
         return Agreement(_with_known(terms, observers), observers, None)
     if privacy.epsilon is not None and privacy.noise_multiplier is not None:
@@ -107,17 +108,19 @@ def _channel(
         return Channel(size + 1, NoNoise(), None, "server")  # one more coordinate: the weights travel along
     bounds = choices.bounds_of(configuration, unit)
     summation = choices.summation_of(configuration, kind)
-    rows = sampling.size if sampling.name == "fixed-size" else configuration.data.clients
-    rows *= (training.max_records or 1) if kind.by_records else 1
+    noised_by = choices.noised_by_of(configuration, summation)
+    cohort = sampling.size if sampling.name == "fixed-size" else configuration.data.clients
+    rows = cohort * ((training.max_records or 1) if kind.by_records else 1)
+    adders = cohort if noised_by == "clients" else summation.servers
     bits = configuration.servers.ring_bits if configuration.servers else 32
     ring = bits if isinstance(summation, Shared) else _PLAIN_RING_BITS
-    fraction = choose_fraction_bits(ring, rows, multiplier, summation.servers, dimension=size, unit=unit)
+    fraction = choose_fraction_bits(ring, rows, multiplier, adders, dimension=size, unit=unit)
     clip = max(bounds) if isinstance(bounds, tuple) else bounds
     return Channel(
         size=size,
         mechanism=choices.mechanism_of(configuration.privacy.mechanism, multiplier),
         grid=Grid(clip, fraction, ring),
-        noised_by=choices.noised_by_of(configuration, summation),
+        noised_by=noised_by,
         summation=summation,
         bounds=bounds,
         sums_records=kind.by_records,

@@ -9,36 +9,31 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Literal, TypeAlias, overload
 
 import numpy as np
 from dp_accounting import DpEvent, get_epsilon_gaussian
-from scipy import special
 
 from onlooker import _check
 from onlooker.errors import UnpricedError
-from onlooker.privacy.losses import Pair, discretise
-from onlooker.privacy.renyi import divergence, epsilons
+from onlooker.privacy.losses import composed, intervals
+from onlooker.privacy.renyi import epsilons
 from onlooker.privacy.rounds import Rounds, read
 from onlooker.types import Adjacency
 
 Accountant: TypeAlias = Literal["pld", "rdp", "none"]
 
-_FINENESS = 50
-"""Points of the grid for each standard deviation of a round's loss: an epsilon less than 0.01 % too large."""
-_WIDEST = 0.05
-_MOST_POINTS = 2**18
-"""The longest grid of one round; that of a whole run may be twice as long. Well under a second's work."""
-_COARSE = 8
-"""How many times too wide a grid may be, 0.5 % too large, before Rényi's epsilon is asked as well."""
 _TAIL = 1e-6
 """The part of delta that the ends of the grids may cost."""
-_ROUNDING = 1e-16
-"""What the Fourier transform of a composition loses of delta in each round: several times what is seen."""
+_ROUNDING = 3e-16
+"""What each round loses of delta: up to 2e-16 by which the library's curves are too low, and the Fourier transform."""
 _ROUNDING_SHARE = 0.01
 _SAMPLER_SHARE = 0.01
-_TRUNCATION = 1e-15
+_MOST_ROUNDS, _WIDEST = 10**7, 100.0
+"""Of what the library is asked to compose: more takes too long, and e to the distance of losses overflows in it."""
+_COARSE = 3
+"""How many times too wide a grid may be, 0.5 % too large, before Rényi's epsilon is asked as well."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +118,8 @@ def live(event: DpEvent, rounds: int | Sequence[int], delta: float, adjacency: A
     _check.probability(privacy__delta=delta)
     prefixes = [rounds] if isinstance(rounds, int) else list(rounds)
     _check.at_least(0, rounds=min(prefixes, default=0))
-    answers = _renyi_epsilons(read(event, adjacency), prefixes, delta)
+    once = read(event, adjacency)
+    answers = epsilons(once, prefixes, delta, _log_tail(once, delta / max([1, *prefixes])))
     return answers[0] if isinstance(rounds, int) else answers
 
 
@@ -140,14 +136,11 @@ def _epsilon(rounds: Rounds, delta: float) -> tuple[float, Accountant]:
         return 0.0, "pld"
     if len(rounds) == 1 and rounds[0][0].kind == "plain":
         return _gaussian_epsilon(rounds[0][0].shift, delta), "pld"
-    lost = _ROUNDING * sum(count for _, count in rounds)
-    spread = _spread(rounds, delta)
-    fine, interval = _intervals(rounds, spread)
-    epsilon = math.inf
-    if lost <= _ROUNDING_SHARE * delta:
-        epsilon = _distribution_epsilon(rounds, delta - lost, interval, spread)
+    log_tail = _log_tail(rounds, delta)
+    fine, interval = intervals(rounds, log_tail)
+    epsilon = _distribution_epsilon(rounds, delta, interval, log_tail)
     if interval > _COARSE * fine or math.isinf(epsilon):
-        (divergent,) = _renyi_epsilons(rounds, [1], delta)
+        (divergent,) = epsilons(rounds, [1], delta, log_tail)
         if divergent < epsilon:
             return divergent, "rdp"
     return epsilon, "none" if math.isinf(epsilon) else "pld"
@@ -159,53 +152,18 @@ def _gaussian_epsilon(shift: float, delta: float) -> float:
         return float(get_epsilon_gaussian(1 / shift, delta))
 
 
-def _distribution_epsilon(rounds: Rounds, delta: float, interval: float, spread: float) -> float:
-    """By composing the privacy loss distributions of all rounds, for each direction."""
-    pairs = [(round.pair(), count) for round, count in rounds]
-    ways = [pairs]
-    if any(pair.forward is not pair.backward for pair, _ in pairs):
-        ways.append([(pair.reversed(), count) for pair, count in pairs])
-    return max(_composed_epsilon(way, delta, interval, spread) for way in ways)
-
-
-def _composed_epsilon(pairs: list[tuple[Pair, int]], delta: float, interval: float, spread: float) -> float:
-    # Composing warns of overflow in bounds on tails that it then does not use.
-    with np.errstate(all="ignore"):
-        parts = [
-            discretise(pair, interval, spread).composable().self_compose(count, _TRUNCATION) for pair, count in pairs
-        ]
-        whole = reduce(lambda one, other: one.compose(other, _TRUNCATION), parts)
-        epsilon = float(whole.get_epsilon_for_delta(delta))
+def _distribution_epsilon(rounds: Rounds, delta: float, interval: float, log_tail: int) -> float:
+    """By composing the privacy loss distributions of all rounds; infinite where the library cannot."""
+    count = sum(count for _, count in rounds)
+    lost = _ROUNDING * count
+    if lost > _ROUNDING_SHARE * delta or count > _MOST_ROUNDS or interval > _WIDEST:
+        return math.inf
+    with np.errstate(all="ignore"):  # of overflow in bounds on tails that the library then does not use
+        whole = composed(rounds, interval, log_tail)
+    epsilon = float(whole.get_epsilon_for_delta(delta - lost))
     return math.inf if math.isnan(epsilon) else epsilon
 
 
-def _spread(rounds: Rounds, delta: float) -> int:
-    """How many standard deviations of noise the grids reach; a whole number, so that prefixes share grids."""
-    tail = _TAIL * delta / sum(count for _, count in rounds)
-    return math.ceil(-float(special.ndtri(max(tail, 1e-300))))
-
-
-def _intervals(rounds: Rounds, spread: float) -> tuple[float, float]:
-    """The distance between losses that loses next to nothing, and the one that fits the longest grids.
-
-    Spreading a loss over two points adds at most a quarter of the interval's square to its variance.
-    """
-    pairs = [(round.pair(), count) for round, count in rounds]
-    squares = sum(count * pair.deviation**2 for pair, count in pairs)
-    fine = min(_WIDEST, math.sqrt(squares / sum(count for _, count in pairs)) / _FINENESS)
-    interval = max(fine, max(pair.reach(spread) for pair, _ in pairs) / _MOST_POINTS)
-    variance = sum(count * discretise(pair, interval, spread).variance() for pair, count in pairs)
-    return fine, max(interval, 20 * math.sqrt(variance) / (2 * _MOST_POINTS))
-
-
-def _renyi_epsilons(rounds: Rounds, repeats: Sequence[int], delta: float) -> list[float]:
-    """Of all rounds together, so many times each."""
-    if not rounds or not repeats:
-        return [0.0] * len(repeats)
-    spread = _spread(rounds, delta / max(1, *repeats))
-    parts = [(divergence(round, spread), count) for round, count in rounds]
-    once = np.sum([count * part.values for part, count in parts], axis=0)
-    outside = sum(count * part.outside for part, count in parts)
-    times = np.array([max(1, number) for number in repeats], dtype=np.float64)
-    answers = epsilons(once[:, None] * times, delta - outside * times)
-    return [float(answer) if number else 0.0 for answer, number in zip(answers, repeats, strict=True)]
+def _log_tail(rounds: Rounds, delta: float) -> int:
+    """The log of what each grid may cut off; a whole number, so that prefixes share grids."""
+    return max(-690, math.floor(math.log(_TAIL * delta / max(1, sum(count for _, count in rounds)))))

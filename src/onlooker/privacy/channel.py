@@ -186,6 +186,22 @@ class Channel:
         adders = cohort if self.noised_by == "clients" else len(self._noising_parties)
         return self.mechanism.noise_multiplier * self.grid.clip * self._each * math.sqrt(adders)
 
+    @property
+    def adder_deviation(self) -> float:
+        """The least standard deviation that one adder adds, in units of the grid."""
+        if self.grid is None:
+            return 0.0
+        least = min(self.bounds) if isinstance(self.bounds, tuple) and self.noised_by == "clients" else self.grid.clip
+        each = self._each * least / self.grid.clip
+        return each * self.mechanism.noise_multiplier * 2.0**self.grid.fraction_bits
+
+    @property
+    def claims_several_adders(self) -> bool:
+        """True if an observer may be priced at noises that several parties rounded apart (see `rounding`)."""
+        if self.noised_by == "clients":
+            return True
+        return isinstance(self.summation, Shared) and self.summation.count - self.summation.corrupt > 1
+
     def sampler_error(self, rounds: int) -> float:
         """The total variation that the noise sampler leaves over a whole run, in one unit's view (rule 8)."""
         if self.grid is None:

@@ -27,54 +27,86 @@ convex functions, they are convex. For g < 1 use H_g(P || Q) = 1 - g + g H_(1/g)
 from __future__ import annotations
 
 import math
+from typing import Any, TypeAlias, cast
 
-from onlooker.privacy.losses import (
-    Floats,
-    Pair,
-    difference,
-    gaussian,
-    log_excess,
-    log_phi,
-    log_sum,
-    outside_sampling,
-    sampled_deviation,
-    sampled_reach,
-)
+import numpy as np
+from dp_accounting.pld.pld_pmf import PLDPmf, create_pmf_pessimistic_connect_dots_fixed_gap
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
+from numpy.typing import NDArray
+from scipy import special
+
+Floats: TypeAlias = NDArray[np.float64]
 
 
-def zeroed(rate: float, shift: float) -> Pair:
+def zeroed(rate: float, shift: float, interval: float, log_tail: float) -> PrivacyLossDistribution:
     """The subject's row against zero; `shift` is C over the standard deviation of the noise.
 
-    Forward, |x - x_j| <= 2C and |x - x'| <= C: the curve of (1-q) N(0) + q N(2C) against (1-q) N(0) + q N(C),
-    which is what happens where all others send -C and the subject C. Backward, a zero row is at most C from
-    x_j and from x: the curve of (1-q) N(0) + q N(C) against N(0), which is what happens where everyone sends
-    C.
+    Forward, |x - x_j| <= 2C and |x - x'| <= C: the curve of `opposed`. Backward, a zero row is at most C from x_j and
+    from x: the curve of (1-q) N(0) + q N(C) against N(0), which is what happens where everyone sends C. `interval`
+    lies between the losses; at the last, at most e^`log_tail` of the curves is left.
     """
-    stay, go = math.log1p(-rate), math.log(rate)
-
-    def forward(losses: Floats) -> Floats:
-        # The densities' ratio is g at one point t, where e^(t shift) solves a quadratic equation.
-        excess = log_excess(losses)
-        linear = losses - shift**2 / 2
-        root = log_sum(2 * linear, math.log(4) + stay - go + excess - 2 * shift**2) / 2
-        cut = (2 * shift**2 - math.log(2) + log_sum(linear, root)) / shift
-        log_loss = log_sum(stay + excess + log_phi(-cut), go + losses + log_phi(shift - cut))
-        return difference(go + log_phi(2 * shift - cut), log_loss)
-
-    def backward(losses: Floats) -> Floats:
-        return rate * gaussian(outside_sampling(losses, rate), shift)
-
-    return Pair(forward, backward, sampled_reach(rate, 2 * shift), sampled_deviation(rate, 2 * shift) / 2)
+    losses = _grid(_poisson(rate, shift, 2.0, log_tail), interval)
+    forward, backward = opposed(losses, rate, shift), _curve(_poisson(rate, shift, 1.0, log_tail), losses)
+    return PrivacyLossDistribution(_distribution(forward, backward, losses), _distribution(backward, forward, losses))
 
 
-def replaced(rate: float, shift: float) -> Pair:
+def replaced(rate: float, shift: float, interval: float, log_tail: float) -> PrivacyLossDistribution:
     """The subject's row against any other: all distances are at most 2C.
 
-    So both curves are q H_gamma(N(2C) || N(0)). They are those of Zhu, Dong and Wang (2022) for sampling
-    without replacement.
+    So both curves are q H_gamma(N(2C) || N(0)). They are those of Zhu, Dong and Wang (2022) for sampling without
+    replacement.
     """
+    poisson = _poisson(rate, shift, 2.0, log_tail)
+    losses = _grid(poisson, interval)
+    curve = _curve(poisson, losses)
+    return PrivacyLossDistribution(_distribution(curve, curve, losses))
 
-    def curve(losses: Floats) -> Floats:
-        return rate * gaussian(outside_sampling(losses, rate), 2 * shift)
 
-    return Pair(curve, curve, sampled_reach(rate, 2 * shift), sampled_deviation(rate, 2 * shift))
+def opposed(losses: Floats, rate: float, shift: float) -> Floats:
+    """The curve of (1-q) N(0) + q N(2C) against (1-q) N(0) + q N(C), where all others send -C and the subject C.
+
+    The densities' ratio is g = e^loss at one point t, where e^(t shift) solves a quadratic equation. `losses` are 0
+    or more; all in logs, without overflow.
+    """
+    stay, go = math.log1p(-rate), math.log(rate)
+    with np.errstate(divide="ignore"):
+        excess = losses + np.log(-np.expm1(-losses))  # log(g - 1)
+    linear = losses - shift**2 / 2
+    root = np.logaddexp(2 * linear, math.log(4) + stay - go + excess - 2 * shift**2) / 2
+    cut = (2 * shift**2 - math.log(2) + np.logaddexp(linear, root)) / shift
+    gained = go + _log_phi(2 * shift - cut)
+    lost = np.logaddexp(stay + excess + _log_phi(-cut), go + losses + _log_phi(shift - cut))
+    return np.exp(gained) * -np.expm1(np.minimum(0.0, lost - gained))
+
+
+def _poisson(rate: float, shift: float, distance: float, log_tail: float) -> GaussianPrivacyLoss:
+    """A row of norm `distance` C against nothing, whose curve is q H_gamma(N(distance C) || N(0))."""
+    return GaussianPrivacyLoss(
+        1 / shift,
+        distance,
+        log_mass_truncation_bound=log_tail,
+        sampling_prob=rate,
+        adjacency_type=AdjacencyType.REMOVE,
+    )
+
+
+def _curve(poisson: GaussianPrivacyLoss, losses: Floats) -> Floats:
+    return cast(Floats, cast(Any, poisson).get_delta_for_epsilon(losses))
+
+
+def _grid(poisson: GaussianPrivacyLoss, interval: float) -> Floats:
+    """Losses from 0 to the largest that counts."""
+    reach = cast(float, poisson.connect_dots_bounds().epsilon_upper)
+    return interval * np.arange(2 + math.floor(reach / interval), dtype=np.float64)
+
+
+def _distribution(curve: Floats, reverse: Floats, losses: Floats) -> PLDPmf:
+    """From a curve at losses of 0 and above, and below from the reverse one."""
+    below = -np.expm1(-losses[:0:-1]) + np.exp(-losses[:0:-1]) * reverse[:0:-1]
+    last = len(losses) - 1
+    return create_pmf_pessimistic_connect_dots_fixed_gap(float(losses[1]), -last, last, np.concatenate((below, curve)))
+
+
+def _log_phi(x: Floats) -> Floats:
+    return cast(Floats, special.log_ndtr(x))

@@ -206,7 +206,8 @@ def choose_fraction_bits(
     """The finest grid on which a round's sum, with its noise, stays within a quarter of the ring.
 
     That is f = ring_bits - 2 - ceil(log2(rows + 6 z sqrt(servers))), at most 30: `rows` units of 2^f each,
-    all in one coordinate, and six deviations of the noise add up to at most 2^(ring_bits - 2).
+    all in one coordinate, and six deviations of the noise add up to at most 2^(ring_bits - 2). Nor is what one
+    adder draws wider than 2^40 units, which is how far its sampler is proved.
 
     >>> choose_fraction_bits(32, 10, 2.064, 2, dimension=6_500_000, unit="client")
     25
@@ -215,7 +216,7 @@ def choose_fraction_bits(
         ring_bits: 32 or 64.
         rows: the most units that one round can sum: clients, or records over all clients.
         noise_multiplier: z, the noise that one server adds, in clips.
-        servers: how many servers add it.
+        servers: how many parties add it, servers or clients.
         dimension: how many coordinates a row has.
         unit: "record" and "person" rows are sums, and lose sqrt(d) / 2^f of the clip to rounding (at most a
             quarter); others lose d / (24 4^f) (at most a tenth).
@@ -226,16 +227,18 @@ def choose_fraction_bits(
     _check_ring(ring_bits)
     _check.at_least(1, rows=rows, servers=servers, dimension=dimension)
     _check.non_negative(noise_multiplier=noise_multiplier)
-    widest = math.ceil(rows + 6 * noise_multiplier * math.sqrt(servers))
+    widest = math.ceil(min(rows + 6 * noise_multiplier * math.sqrt(servers), 2.0**ring_bits))
     room = (widest - 1).bit_length() + 2
     needed = _needed_fraction_bits(dimension, unit)
-    if ring_bits - room < needed:
-        remedy = "64" if needed + room <= 64 else "fewer rows, less noise or fewer parameters"
+    widest_sampled = 40 - math.ceil(math.log2(max(1.0, noise_multiplier)))
+    finest = min(ring_bits - room, _MOST_FRACTION_BITS, widest_sampled)
+    if finest < needed:
+        remedy = "64" if ring_bits < 64 and needed + room <= 64 else "fewer rows, less noise or fewer parameters"
         raise TermsError(
             f"servers.ring-bits = {ring_bits} is too narrow: a sum of {rows} rows with its noise takes {room}"
             f" bits and the rounding of {dimension} parameters takes {needed}; {remedy} would do."
         )
-    return min(ring_bits - room, _MOST_FRACTION_BITS)
+    return finest
 
 
 def _needed_fraction_bits(dimension: int, unit: Unit) -> int:

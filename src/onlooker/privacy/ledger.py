@@ -41,7 +41,8 @@ class Ledger:
     @staticmethod
     def plan(terms: Terms, rounds: int | None = None) -> Ledger:
         """The ledger that a run of `rounds` rounds (all of them by default) will have left behind."""
-        return Ledger(terms, tuple(Release(round) for round in range(1, (rounds or terms.rounds) + 1)))
+        count = terms.rounds if rounds is None else rounds
+        return Ledger(terms, tuple(Release(round) for round in range(1, count + 1)))
 
     def charge(self, round: int, digest: str) -> Ledger:
         """This ledger with one more release; the same bytes for the same round are charged once.
@@ -67,7 +68,8 @@ class Ledger:
             TermsError: if a name is not known.
         """
         event = self.terms.event(subject, observers, len(self.releases))
-        return price(event, delta or self.terms.delta, self.terms.adjacency, self.terms.sampler_error())
+        asked = self.terms.delta if delta is None else delta
+        return price(event, asked, self.terms.adjacency, self.terms.sampler_error())
 
     def epsilon(self, subject: int, observers: str, delta: float | None = None, unit: Unit | None = None) -> float:
         """The epsilon of all releases so far; infinity where there is no guarantee.

@@ -1,214 +1,80 @@
-"""One round as a privacy loss distribution: two hockey-stick curves, put on a grid from above.
+"""Rounds as privacy loss distributions of dp-accounting, which composes them too; ours is the choice of their grid.
 
-What a round gives away about a unit is the pair of curves `H_gamma(P || Q)` and `H_gamma(Q || P)`, where P
-and Q are the distributions of its release with and without the unit's row, and `H_gamma(P || Q) = sup_A P(A)
-- gamma Q(A)`. Curves that lie above those of all neighbours, and are curves of some pair themselves, may be
-composed in their place (Zhu, Dong, Wang, "Optimal Accounting of Differential Privacy via Characteristic
-Function", AISTATS 2022, Theorem 10).
-
-Throughout, `gamma = e^loss`, noise has standard deviation 1 and distances are in units of it.
+All kinds are put on one grid from above ("Connect the Dots", Doroshenko et al. 2022), so that no mixture is priced too
+low. `log_tail` is the log of the probability that the loss of one round may be taken for infinite.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias, cast
+from functools import lru_cache, reduce
+from typing import Any, cast
 
 import numpy as np
+from dp_accounting import NeighboringRelation as Relation
 from dp_accounting.pld.pld_pmf import DensePLDPmf
-from numpy.typing import NDArray
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_gaussian_mechanism
 from scipy import special
 
-Floats: TypeAlias = NDArray[np.float64]
-Curve: TypeAlias = Callable[[Floats], Floats]
+from onlooker.privacy import fixed_size
+from onlooker.privacy.rounds import Round, Rounds
+
+_FINENESS = 20
+"""Points of the grid for each standard deviation of a round's loss: epsilon is less than 0.1 % too large."""
+_NARROWEST, _WIDEST = 1e-8, 0.02
+"""Bounds on their distance: rounding errors, and losses rounded up, would count as losses beyond."""
+_MOST_POINTS = 2**16
+"""Of one round's grid above a loss of 0; that of a whole run may be four times as long. About a second's work."""
 
 
-@dataclass(frozen=True)
-class Pair:
-    """What bounds one round: both hockey-stick curves, and their scales.
+@lru_cache(maxsize=8)
+def composed(rounds: Rounds, interval: float, log_tail: int) -> PrivacyLossDistribution:
+    """The privacy loss distribution of all rounds together, on multiples of `interval`."""
+    tail = math.exp(log_tail)
+    once = [(PrivacyLossDistribution(*directions(round, interval, log_tail)), count) for round, count in rounds]
+    return reduce(lambda whole, part: whole.compose(part, tail), [part.self_compose(n, tail) for part, n in once])
 
-    Attributes:
-        forward: losses, `float64[n]` of 0 and above, to `H(P || Q)` there; convex in `e^loss`.
-        backward: the same for `H(Q || P)`.
-        reach: the privacy loss of an output that lies so many standard deviations beyond the farther mean.
-        deviation: about the standard deviation of the loss; it decides how fine a grid is, never a price.
+
+def directions(round: Round, interval: float, log_tail: int) -> list[DensePLDPmf]:
+    """The losses of one round: with the unit's row against without it, and the reverse unless that is the same.
+
+    The library cannot be asked for them, and would compute size ** count for short ones, which it keeps sparse: a
+    second for 10^6 rounds, half a minute for 10^7. So they are taken out here, and made dense.
     """
-
-    forward: Curve
-    backward: Curve
-    reach: Callable[[float], float]
-    deviation: float
-
-    def reversed(self) -> Pair:
-        """The pair seen from the other side."""
-        return Pair(self.backward, self.forward, self.reach, self.deviation)
+    made = cast(Any, _distribution(round, interval, log_tail))
+    both = [made._pmf_remove] if made._symmetric else [made._pmf_remove, made._pmf_add]
+    return [one.to_dense_pmf() for one in both]
 
 
-def gaussian(log_gamma: Floats, shift: float) -> Floats:
-    """`H_gamma(N(shift, 1) || N(0, 1))` (Balle and Wang 2018, Theorem 8), for a gamma on either side of 1.
-
-    >>> gaussian(np.zeros(1), 2.0).round(6).tolist()
-    [0.682689]
-    """
-    cut = log_gamma / shift
-    return difference(log_phi(shift / 2 - cut), log_gamma + log_phi(-shift / 2 - cut))
-
-
-def outside_sampling(losses: Floats, rate: float) -> Floats:
-    """The log of gamma = 1 + (e^loss - 1)/q.
-
-    It is what a round without sampling is asked about where the sampled one is asked about e^loss: the change
-    of variable of advanced joint convexity (Balle, Barthe, Gaboardi 2018, Theorem 2).
-    """
-    return log_sum(0.0, log_excess(losses) - math.log(rate))
+def intervals(rounds: Rounds, log_tail: int) -> tuple[float, float]:
+    """The distance between losses that costs next to nothing, and the one that also fits the longest grids."""
+    variance, count = sum(n * _variance(round) for round, n in rounds), sum(n for _, n in rounds)
+    fine = min(_WIDEST, max(_NARROWEST, math.sqrt(variance / count) / _FINENESS))
+    spread = -float(special.ndtri_exp(log_tail))
+    reach = max(_loss(r.rate, r.shift * (1 if r.kind in ("plain", "poisson") else 2), spread) for r, _ in rounds)
+    return fine, max(fine, reach / _MOST_POINTS, 20 * math.sqrt(variance) / (4 * _MOST_POINTS))
 
 
-def plain(shift: float) -> Pair:
-    """Without sampling: N(shift) against N(0)."""
-
-    def curve(losses: Floats) -> Floats:
-        return gaussian(losses, shift)
-
-    return Pair(curve, curve, sampled_reach(1.0, shift), sampled_deviation(1.0, shift))
-
-
-def poisson(rate: float, shift: float) -> Pair:
-    """Poisson sampling, a row against nothing: (1-q) N(0) + q N(shift) against N(0), both curves exact."""
-
-    def forward(losses: Floats) -> Floats:
-        return rate * gaussian(outside_sampling(losses, rate), shift)
-
-    def backward(losses: Floats) -> Floats:
-        # N(0) - g ((1-q) N(0) + q N(shift)) is nowhere positive from g = 1/(1-q) on.
-        left = np.maximum(0.0, -np.expm1(np.minimum(0.0, losses + math.log1p(-rate))))
-        curve, some = np.zeros_like(losses), left > 0
-        log_gamma = losses[some] + math.log(rate) - np.log(left[some])
-        curve[some] = left[some] * gaussian(log_gamma, shift)
-        return curve
-
-    return Pair(forward, backward, sampled_reach(rate, shift), sampled_deviation(rate, shift))
+def _distribution(round: Round, interval: float, log_tail: int) -> PrivacyLossDistribution:
+    if round.kind in ("fixed-size", "fixed-size-replaced"):
+        curves = fixed_size.zeroed if round.kind == "fixed-size" else fixed_size.replaced
+        return curves(round.rate, round.shift, interval, log_tail)
+    return from_gaussian_mechanism(
+        1 / round.shift,
+        value_discretization_interval=interval,
+        log_mass_truncation_bound=log_tail,
+        sampling_prob=round.rate,
+        neighboring_relation=Relation.REPLACE_ONE if round.kind == "poisson-replaced" else Relation.ADD_OR_REMOVE_ONE,
+    )
 
 
-def poisson_replaced(rate: float, shift: float) -> Pair:
-    """Poisson sampling, a row against its opposite: (1-q) N(0) + q N(-shift) against (1-q) N(0) + q N(shift).
-
-    By the lemma of `fixed_size`, with nothing in the place of the displaced row, no rows have a larger curve.
-
-    The loss falls as the output x grows, so the curve is P - g Q below the one x where the loss is log g.
-    There u = e^(-x shift) solves u - g/u = c (g - 1) with c = (1-q)/q e^(shift^2 / 2).
-    """
-    stay, go = math.log1p(-rate), math.log(rate)
-
-    def log_mass(cut: Floats, mean: float) -> Floats:
-        return log_sum(stay + log_phi(cut), go + log_phi(cut - mean))
-
-    def curve(losses: Floats) -> Floats:
-        log_sinh = log_excess(losses) - losses / 2 - math.log(2)
-        bend = stay - go + shift**2 / 2 + log_sinh
-        asinh = log_sum(bend, log_sum(0.0, 2 * bend) / 2)
-        cut = -(losses / 2 + asinh) / shift
-        return difference(log_mass(cut, -shift), losses + log_mass(cut, shift))
-
-    def reach(spread: float) -> float:
-        up = np.logaddexp(stay, go + shift**2 / 2 + spread * shift)
-        return float(up - np.logaddexp(stay, go - 3 * shift**2 / 2 - spread * shift))
-
-    deviation = 2 * min(shift, rate * math.sqrt(math.sinh(min(shift**2, 600.0))))
-    return Pair(curve, curve, reach, deviation)
+def _variance(round: Round) -> float:
+    """About that of the loss: of the likelihood ratio or of the noise, and of whether the unit is drawn."""
+    noise = min(round.shift, round.rate * math.sqrt(math.expm1(min(round.shift**2, 600.0))))
+    return noise**2 + round.rate * (1 - round.rate) * _loss(round.rate, round.shift, 0.0) ** 2
 
 
-@dataclass(frozen=True)
-class Discrete:
-    """A privacy loss distribution on a grid, whose curve is never below the one it stands for.
-
-    Attributes:
-        interval: the distance between losses.
-        lowest: the first loss over `interval`.
-        probabilities: `float64[n]`, of the losses from there on.
-        infinite: the probability of an infinite loss.
-    """
-
-    interval: float
-    lowest: int
-    probabilities: Floats
-    infinite: float
-
-    def losses(self) -> Floats:
-        """`float64[n]`: where the probabilities lie."""
-        return self.interval * (self.lowest + np.arange(len(self.probabilities), dtype=np.float64))
-
-    def variance(self) -> float:
-        """The variance of a finite loss."""
-        losses = self.losses()
-        mean = float(np.dot(losses, self.probabilities))
-        return float(np.dot((losses - mean) ** 2, self.probabilities))
-
-    def composable(self) -> DensePLDPmf:
-        """The same, as dp-accounting composes it."""
-        return DensePLDPmf(self.interval, self.lowest, self.probabilities, self.infinite, True)
-
-
-def discretise(pair: Pair, interval: float, spread: float) -> Discrete:
-    """The distribution of the loss of P against Q on multiples of `interval`.
-
-    Between the grid's points the curve is replaced by its chords in gamma, which lie above it because it is
-    convex ("Connect the Dots", Doroshenko et al. 2022, Algorithm 1). What is left of the curve at
-    `reach(spread)` becomes the probability of an infinite loss. Sound for any interval and spread; tight for
-    small and large ones.
-    """
-    count = max(1, math.ceil(pair.reach(spread) / interval))
-    losses = interval * np.arange(count + 1, dtype=np.float64)
-    forward, backward = pair.forward(losses), pair.backward(losses)
-    above = _masses(forward, interval)
-    # What Q sees at loss l against P, P sees at loss -l against Q, with e^-l times the probability.
-    below = np.trim_zeros(_masses(backward, interval) * np.exp(-losses[1:]), "b")
-    infinite = float(forward[-1])
-    at_zero = max(0.0, 1.0 - infinite - float(above.sum()) - float(below.sum()))
-    return Discrete(interval, -len(below), np.concatenate((below[::-1], [at_zero], above)), infinite)
-
-
-def sampled_reach(rate: float, shift: float) -> Callable[[float], float]:
-    """The reach of (1-q) N(0) + q N(shift) against N(0)."""
-    stay = math.log1p(-rate) if rate < 1 else -math.inf
-
-    def reach(spread: float) -> float:
-        return float(np.logaddexp(stay, math.log(rate) + shift**2 / 2 + spread * shift))
-
-    return reach
-
-
-def sampled_deviation(rate: float, shift: float) -> float:
-    """The standard deviation of the likelihood ratio, at most that of the loss without sampling."""
-    return min(shift, rate * math.sqrt(math.expm1(min(shift**2, 600.0))))
-
-
-def difference(log_gain: Floats, log_loss: Floats) -> Floats:
-    """e^log_gain - e^log_loss, at least 0, from logs that may be far below those of the smallest number."""
-    return np.exp(log_gain) * -np.expm1(np.minimum(log_loss - log_gain, 0.0))
-
-
-def log_excess(losses: Floats) -> Floats:
-    """log(e^loss - 1), without overflow."""
+def _loss(rate: float, shift: float, spread: float) -> float:
+    """Of an output that lies so many standard deviations of noise beyond the mean of a row `shift` away."""
     with np.errstate(divide="ignore"):
-        return losses + np.log(-np.expm1(-losses))
-
-
-def log_phi(x: Floats) -> Floats:
-    """The log of the standard normal distribution function."""
-    return cast(Floats, special.log_ndtr(x))
-
-
-def log_sum(one: Floats | float, other: Floats) -> Floats:
-    """log(e^one + e^other)."""
-    return cast(Floats, np.logaddexp(one, other))
-
-
-def _masses(curve: Floats, interval: float) -> Floats:
-    """The probability, under the first distribution, of each loss above 0: how far the chords bend there.
-
-    A negative one can only be rounding; zero in its place raises the curve.
-    """
-    steps = np.diff(curve, append=curve[-1])
-    return np.maximum(0.0, (steps[1:] * math.exp(-interval) - steps[:-1]) / -math.expm1(-interval))
+        return float(np.logaddexp(np.log1p(-rate), math.log(rate) + shift**2 / 2 + spread * shift))

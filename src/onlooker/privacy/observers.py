@@ -96,7 +96,7 @@ class Coalition:
         """
         coordinator, seen_servers, seen_clients = False, set[int](), set[int]()
         for name in names.split("+"):
-            match = re.fullmatch(r"(aux|auditor|client):(\d+)", name)
+            match = re.fullmatch(r"(aux|auditor|client):([0-9]{1,9})", name)
             if match and match[1] == "client" and int(match[2]) < clients:
                 seen_clients.add(int(match[2]))
             elif match and match[1] != "client" and int(match[2]) < servers:
@@ -164,11 +164,14 @@ def _names(coalition: Coalition) -> set[str]:
 
 
 def _with_hosts(channel: Channel, coalition: Coalition) -> Coalition:
-    """A client that hosts a server sees what the server sees, and the server what its host sees (rule 7b)."""
+    """A client that hosts a server sees what the server sees, and the server what its host sees (rule 7b).
+
+    So a server sees what every other server of its host sees, too.
+    """
     hosts = channel.summation.hosted_by if isinstance(channel.summation, Shared) else ()
-    servers = coalition.servers | {server for server, host in enumerate(hosts) if host in coalition.clients}
-    hosting = {host for server, host in enumerate(hosts) if server in servers}
-    return Coalition(coalition.coordinator, servers, coalition.clients | hosting)
+    clients = coalition.clients | {host for server, host in enumerate(hosts) if server in coalition.servers}
+    servers = coalition.servers | {server for server, host in enumerate(hosts) if host in clients}
+    return Coalition(coalition.coordinator, servers, clients)
 
 
 def _is_covered(sampling: ClientSampling, sight: Sight) -> bool:

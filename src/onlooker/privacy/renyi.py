@@ -1,27 +1,27 @@
-"""Rényi divergences of rounds and their conversion to epsilon: cheap for every prefix of a run."""
+"""Rényi divergences of rounds: cheap for every prefix of a run."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+import math
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
-from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS, RdpAccountant
+from dp_accounting.pld.pld_pmf import DensePLDPmf
+from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS, RdpAccountant, compute_epsilon
+from scipy import special
 
-from onlooker.privacy.losses import Discrete, Floats, discretise
-from onlooker.privacy.rounds import Round
+from onlooker.privacy.fixed_size import Floats
+from onlooker.privacy.losses import directions, intervals
+from onlooker.privacy.rounds import Round, Rounds
 
 ORDERS: Floats = np.array([1.02, 1.05, *DEFAULT_RDP_ORDERS], dtype=np.float64)
 """dp-accounting's own orders, and two close to 1 for noise that is almost none."""
-
-_FINENESS = 25
-"""Points of the grid for each standard deviation of a loss: a divergence 0.05 % too large."""
-_MOST_POINTS = 2**17
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Divergence:
 
 
 @lru_cache(maxsize=256)
-def divergence(round: Round, spread: float) -> Divergence:
+def divergence(round: Round, log_tail: int) -> Divergence:
     """The divergences of one round at `ORDERS`.
 
     In closed form without sampling; by dp-accounting for a row against nothing under Poisson sampling
     (Mironov, Talwar, Zhang 2019). The kinds that its RDP accountant refuses, or prices by a loose bound, are
-    computed from the discretised privacy loss distribution up to `spread` standard deviations, which is never
-    below the true one.
+    computed from the distribution of the loss up to one of probability e^`log_tail`, which is never below the true
+    one.
     """
     if round.kind == "plain":
         return Divergence(ORDERS * round.shift**2 / 2)
@@ -53,22 +53,23 @@ def divergence(round: Round, spread: float) -> Divergence:
         with _quiet():
             accountant.compose(PoissonSampledDpEvent(round.rate, GaussianDpEvent(1 / round.shift)))
         return Divergence(_growing(cast(Floats, accountant.rdp)))
-    pair = round.pair()
-    interval = max(pair.deviation / _FINENESS, pair.reach(spread) / _MOST_POINTS)
-    ways = [discretise(way, interval, spread) for way in (pair, pair.reversed())]
-    return Divergence(_growing(np.maximum(*map(_divergences, ways))), max(way.infinite for way in ways))
+    _, interval = intervals(((round, 1),), log_tail)
+    ways = directions(round, interval, log_tail)
+    outside = max(float(way.get_delta_for_epsilon(math.inf)) for way in ways)
+    return Divergence(_growing(np.max([_divergences(way) for way in ways], axis=0)), outside)
 
 
-def epsilons(divergences: Floats, delta: Floats) -> Floats:
-    """The least epsilon, `float64[n]`, for `divergences`, `float64[orders, n]`, and `delta`, `float64[n]`.
+def epsilons(rounds: Rounds, repeats: Sequence[int], delta: float, log_tail: int) -> list[float]:
+    """Of all rounds together, so many times each (Canonne, Kamath, Steinke 2020, Proposition 12)."""
+    parts = [(divergence(round, log_tail), count) for round, count in rounds]
+    once = sum((count * part.values for part, count in parts), np.zeros(len(ORDERS)))
+    outside = sum(count * part.outside for part, count in parts)
 
-    By Canonne, Kamath, Steinke (2020), Proposition 12: `rho + log(1 - 1/a) - log(a delta) / (a - 1)`; and 0
-    where the total variation, at most sqrt(1 - e^-rho) by Bretagnolle and Huber, is at most delta.
-    """
-    orders = ORDERS[:, None]
-    converted = divergences + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
-    converted[-np.expm1(-divergences) <= delta**2] = 0.0
-    return np.maximum(0.0, converted.min(axis=0))
+    def after(times: int) -> float:
+        epsilon, _ = compute_epsilon(ORDERS.tolist(), (times * once).tolist(), delta - times * outside)
+        return float(epsilon)
+
+    return [after(times) if times else 0.0 for times in repeats]
 
 
 def _growing(values: Floats) -> Floats:
@@ -80,17 +81,13 @@ def _growing(values: Floats) -> Floats:
     return np.maximum(0.0, np.minimum.accumulate(values[::-1])[::-1])
 
 
-def _divergences(distribution: Discrete) -> Floats:
+def _divergences(distribution: DensePLDPmf) -> Floats:
     """`log(E e^((a - 1) loss)) / (a - 1)` over the finite losses, for each order a."""
-    kept = distribution.probabilities > 0
-    losses, weights = distribution.losses()[kept], np.log(distribution.probabilities[kept])
-
-    def at(order: float) -> float:
-        exponents = weights + (order - 1) * losses
-        peak = float(exponents.max())
-        return (peak + float(np.log(np.exp(exponents - peak).sum()))) / (order - 1)
-
-    return np.array([at(float(order)) for order in ORDERS])
+    inside = cast(Any, distribution)  # the library has no way to read it
+    probabilities = cast(Floats, inside._probs)
+    losses = inside._discretization * (inside._lower_loss + np.flatnonzero(probabilities))
+    weights = np.log(probabilities[probabilities > 0])
+    return np.array([special.logsumexp(weights + (order - 1) * losses) / (order - 1) for order in ORDERS])
 
 
 @contextmanager

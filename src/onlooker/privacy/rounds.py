@@ -26,8 +26,6 @@ from dp_accounting import (
 
 from onlooker import _check
 from onlooker.errors import TermsError, UnpricedError
-from onlooker.privacy import fixed_size, losses
-from onlooker.privacy.losses import Pair
 from onlooker.types import Adjacency
 
 Kind: TypeAlias = Literal["plain", "poisson", "poisson-replaced", "fixed-size", "fixed-size-replaced"]
@@ -36,6 +34,10 @@ _LEAST_NOISE = 1e-9
 """A smaller noise multiplier counts as none: an epsilon above 10^17 would only be a risk of overflow."""
 _MOST_NOISE = 1e6
 """A larger one counts as this in a sampled round, whose curves would else be lost in rounding."""
+_LEAST_RATE = 1e-6
+"""A lower one counts as this: the library subtracts logarithms of 1/q."""
+_LEAST_SAMPLED_NOISE = 1e-3
+"""With less, sampling counts as none: an epsilon above 10^5 would only be a risk of overflow in the library."""
 
 
 @dataclass(frozen=True)
@@ -52,20 +54,6 @@ class Round:
     kind: Kind
     rate: float
     shift: float
-
-    def pair(self) -> Pair:
-        """The curves that bound this round."""
-        match self.kind:
-            case "plain":
-                return losses.plain(self.shift)
-            case "poisson":
-                return losses.poisson(self.rate, self.shift)
-            case "poisson-replaced":
-                return losses.poisson_replaced(self.rate, self.shift)
-            case "fixed-size":
-                return fixed_size.zeroed(self.rate, self.shift)
-            case "fixed-size-replaced":
-                return fixed_size.replaced(self.rate, self.shift)
 
 
 Rounds: TypeAlias = tuple[tuple[Round, int], ...]
@@ -134,7 +122,9 @@ def _sampled(kind: Kind, rate: float, event: DpEvent, adjacency: Adjacency) -> C
         return Counter(dict(joined))
     shift = max(joined[0][0].shift, 1 / _MOST_NOISE)
     if kind == "fixed-size" and adjacency == "add-or-remove":
-        return Counter({Round("poisson", rate, 2 * shift): 1})
-    if adjacency == "replace-one":
+        kind, shift = "poisson", 2 * shift
+    elif adjacency == "replace-one":
         kind = "poisson-replaced" if kind == "poisson" else "fixed-size-replaced"
-    return Counter({Round(kind, rate, shift): 1})
+    if shift > 1 / _LEAST_SAMPLED_NOISE:
+        return Counter({Round("plain", 1.0, 2 * shift if adjacency == "replace-one" else shift): 1})
+    return Counter({Round(kind, max(rate, _LEAST_RATE), shift): 1})

@@ -15,6 +15,7 @@ from onlooker.privacy.random import Source
 
 Ring: TypeAlias = NDArray[Any]
 """`uint32[d]` or `uint64[d]`: integers modulo 2^32 or 2^64."""
+_MOST_SERVERS = 1000
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Shared:
 
     def __post_init__(self) -> None:
         _check.at_least(2, servers__count=self.count)
+        _check.at_most(_MOST_SERVERS, servers__count=self.count)
         _check.at_least(1, servers__min_batch=self.min_batch)
         if not 0 <= self.corrupt < self.count:
             raise TermsError(

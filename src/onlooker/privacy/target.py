@@ -39,4 +39,9 @@ def noise_for(epsilon: float, terms_at: Callable[[float], Terms], observers: Seq
         terms = terms_at(multiplier)
         return [terms.event(subject, observer) for subject, observer in pairs]
 
-    return calibrate(events, epsilon, start.delta, start.adjacency)
+    multiplier = calibrate(events, epsilon, start.delta, start.adjacency)
+    error = terms_at(multiplier).sampler_error()
+    if not error:
+        return multiplier
+    # An error grows with z, which the error makes a little larger: twice as much is more than that.
+    return calibrate(events, epsilon, start.delta, start.adjacency, 2 * error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +22,14 @@ from onlooker import _check
 from onlooker.errors import TermsError, UnpricedError
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.observers import Coalition, View, see
+from onlooker.privacy.rounding import LEAST_ADDED_SIGMA
 from onlooker.privacy.sampling import ClientSampling, expected_weight
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.training import Training
 from onlooker.types import Adjacency, Unit
+
+_MOST = 1_000_000
+"""Rounds and clients, each: what a ledger can list and a plan can look at one by one."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ class Terms:
 
     def __post_init__(self) -> None:
         _check.at_least(1, task__rounds=self.rounds, data__clients=self.clients)
+        _check.at_most(_MOST, task__rounds=self.rounds, data__clients=self.clients)
         _check.probability(privacy__delta=self.delta)
         _refuse_what_has_no_price(self)
 
@@ -101,7 +107,9 @@ class Terms:
         met = [view.noise * channel.multiplier(subject) for view, channel in zip(views, self.channels, strict=True)]
         if self.unit == "none" or min(met) <= 0:
             return NonPrivateDpEvent()
-        event = self.channels[0].mechanism.event(sum(multiplier**-2 for multiplier in met) ** -0.5)
+        least = min(met)
+        joined = least / math.sqrt(sum((least / multiplier) ** 2 for multiplier in met))
+        event = self.channels[0].mechanism.event(joined)
         if self.unit in ("record", "person"):
             # The silo's own coin amplifies nothing at this level: the other records of the silo come and go with it,
             # and so may give it away. What is left is the record's coin, seen or unseen silo alike.
@@ -144,6 +152,10 @@ def _refuse_what_has_no_price(terms: Terms) -> None:
             f"data.weights names {len(terms.weights)} weights for data.clients = {terms.clients}; name one each."
         )
     terms.sampling.check(terms.clients)
+    if terms.unit == "person":
+        raise UnpricedError('privacy.unit = "person" has no price yet: a person may have several records.')
+    if len({channel.name for channel in terms.channels}) < len(terms.channels):
+        raise TermsError("two channels have one name, by which their noises and masks would be the same.")
     for channel in terms.channels:
         _refuse_channel(terms, channel)
 
@@ -163,6 +175,11 @@ def _refuse_channel(terms: Terms, channel: Channel) -> None:
                 f"privacy.clip names {len(channel.bounds)} bounds for data.clients = {terms.clients}; name one each."
             )
         _check.positive(**{"privacy__clip": min(channel.bounds)})
+        if channel.grid is not None and min(channel.bounds) * 2**channel.grid.fraction_bits < channel.grid.clip:
+            raise TermsError(
+                f"privacy.clip = {min(channel.bounds):g} (weights included) is below one unit of the grid, "
+                f"2^-{channel.grid.fraction_bits} of the largest, {channel.grid.clip:g}; bring the two nearer."
+            )
     elif terms.unit != "none":
         _check.positive(privacy__clip=channel.bounds)
     if terms.unit != "none" and channel.grid is None:
@@ -172,9 +189,55 @@ def _refuse_channel(terms: Terms, channel: Channel) -> None:
             "sampling.clients.cover-traffic = true is priced only where auxiliary servers add the noise; "
             'add a [servers] table and write privacy.noised-by = "servers".'
         )
+    if terms.unit != "none":
+        _refuse_rows_of_another_unit(terms, channel)
+    _refuse_neighbours(terms, channel)
+    _refuse_narrow_noise(channel)
     hosts = channel.summation.hosted_by if isinstance(channel.summation, Shared) else ()
     if any(not 0 <= host < terms.clients for host in hosts):
         raise TermsError(f"servers.hosted-by = {list(hosts)} names a client outside 0 to {terms.clients - 1}.")
+
+
+def _refuse_rows_of_another_unit(terms: Terms, channel: Channel) -> None:
+    """Refuse a channel whose rows are bounded for another unit, or by another bound, than the one that is priced."""
+    if channel.sums_records != (terms.unit == "record"):
+        raise UnpricedError(
+            f'privacy.unit = "{terms.unit}" has no price here: a row that is a sum of records is bounded record by '
+            "record, and any other row as a whole."
+        )
+    assert channel.grid is not None
+    as_priced = channel.bounds == channel.grid.clip and channel.max_records == terms.training.max_records
+    if channel.sums_records and not as_priced:
+        raise UnpricedError(
+            f"a sum of up to {channel.max_records} records of bound {channel.bounds} is not what is priced: "
+            f"data.max-records = {terms.training.max_records} and privacy.clip = {channel.grid.clip}."
+        )
+
+
+def _refuse_neighbours(terms: Terms, channel: Channel) -> None:
+    """Refuse pairs of neighbours that differ in more than what one Gaussian event stands for."""
+    if terms.unit == "client" and terms.adjacency == "add-or-remove" and channel.noised_by == "clients":
+        raise UnpricedError(
+            'privacy.adjacency = "add-or-remove" has no price where privacy.noised-by = "clients": a client that goes '
+            'takes its noise along, and noise that is less tells that it went; write "zero-out" or "replace-one".'
+        )
+    differ = isinstance(channel.bounds, tuple) and len(set(channel.bounds)) > 1
+    if terms.sampling.name == "fixed-size" and differ and channel.noised_by != "clients":
+        raise UnpricedError(
+            'sampling.clients.name = "fixed-size" has a price only where all clients have one bound, for a client '
+            "displaces another, whose row may be the longer one; write one privacy.clip without data.weights, or "
+            'name = "poisson".'
+        )
+
+
+def _refuse_narrow_noise(channel: Channel) -> None:
+    """Refuse to claim what several adders make up together where their grid is too coarse to add up (rule 8)."""
+    if 0 < channel.adder_deviation < LEAST_ADDED_SIGMA and channel.claims_several_adders:
+        raise TermsError(
+            f"privacy.noise-multiplier = {channel.mechanism.noise_multiplier:g} makes noises of "
+            f"{channel.adder_deviation:.2g} units of the grid, and several add up to a Gaussian only from "
+            f"{LEAST_ADDED_SIGMA:g} units each; add noise, or widen servers.ring-bits."
+        )
 
 
 @functools.cache

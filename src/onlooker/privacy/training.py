@@ -21,7 +21,7 @@ class Training:
             so record sampling then amplifies nothing (rule 6).
         records: how a silo draws the records of one round; None where a client trains on all its data.
         expected_records: the public number of records of one silo that the divisor rests on (rule 3).
-        max_records: B_max, the public cap: records beyond it are never used (rule 8b).
+        max_records: B_max, the public cap: a silo with more records does not take part (rule 8b).
     """
 
     keeps: Literal["nothing", "state"] = "nothing"
@@ -33,6 +33,7 @@ class Training:
         for name, value in (("expected_records", self.expected_records), ("max_records", self.max_records)):
             if value is not None:
                 _check.at_least(1, **{f"data__{name}": value})
+                _check.at_most(10**12, **{f"data__{name}": value})
         if self.expected_records and self.max_records and self.max_records < self.expected_records:
             raise TermsError(
                 f"data.max-records = {self.max_records} must be at least "

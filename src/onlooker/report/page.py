@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -35,12 +36,13 @@ def write(folder: RunFolder, out: Path | None = None) -> Path:
     """
     page = out or folder.path / "report.html"
     content = render(read(folder))
-    draft = page.with_name(f".{page.name}.draft-{os.getpid()}")
+    draft = page.parent / f".report.draft-{os.getpid()}"
     try:
         draft.write_text(content, encoding="utf-8")
         os.replace(draft, page)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink()
         raise FolderError(
             f"the report {page} cannot be written: {error.strerror or error}; name another by --out."
         ) from error
