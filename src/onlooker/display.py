@@ -57,7 +57,7 @@ def show_findings(console: Console, ledger: Ledger, findings: Sequence[Finding])
         names, value = "\n".join(finding.observers), number(finding.price.epsilon)
         table.add_row(*about, names, value, finding.guarantee, because)
     console.print(table)
-    common = list(shared) if len(shared) == 1 else []
+    common = [f"{tail[0].upper()}{tail[1:]}." for tail in shared] if len(shared) == 1 else []
     for line in (*common, *_summary(ledger, findings)):
         console.print(line, highlight=False, soft_wrap=True)
 

@@ -152,17 +152,17 @@ def test_two_writers_are_kept_apart(tmp_path):
 def test_killed_at_random_moments(tmp_path):
     """Real processes, SIGKILL, until the run is whole."""
     file = tmp_path / "run.toml"
-    file.write_text(TEXT.format(rounds=40, seed=3))
+    file.write_text(TEXT.format(rounds=12, seed=3))
     command = [sys.executable, "-m", "onlooker"]
-    study, whole = start(tmp_path / "whole", rounds=40)
+    study, whole = start(tmp_path / "whole", rounds=12)
     expected = finish(study, whole)
     place = tmp_path / "killed"
     dice = random.Random(11)
     kills, seen = 0, 0
     process = subprocess.Popen([*command, "run", str(file), "--out", str(place)], stdout=subprocess.DEVNULL)
-    for _ in range(60):
+    for _ in range(30):
         wait_for(process, place, seen)
-        time.sleep(dice.uniform(0, 0.08))
+        time.sleep(dice.uniform(0, 0.06))
         if process.poll() is not None:
             break
         process.send_signal(signal.SIGKILL)

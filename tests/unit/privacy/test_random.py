@@ -1,0 +1,73 @@
+"""Streams: repeatable for a study wherever it runs, never for a deployment, and never the same for two purposes."""
+
+import multiprocessing
+
+import pytest
+
+from onlooker.privacy.random import Seeded, Stream, System
+
+
+def drawn(names):
+    return Seeded(7).stream(*names).bytes(16)
+
+
+NAMES = [
+    (purpose, round, party)
+    for purpose in ("noise/model", "mask/model", "participation", "local training")
+    for round in (1, 2, 12)
+    for party in ("client:1", "client:12", "aux:0", "client:1/aux:1")
+]
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_any_number_of_workers_started_in_any_way_draws_the_same(method):
+    here = [drawn(names) for names in NAMES]
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map(drawn, NAMES, chunksize=5) == here
+        assert pool.map(drawn, NAMES[::-1]) == here[::-1]
+
+
+def test_no_two_names_share_a_stream():
+    assert len({drawn(names) for names in NAMES}) == len(NAMES)
+    assert Seeded(7).stream("noise", 1, "aux:0").bytes(16) != Seeded(8).stream("noise", 1, "aux:0").bytes(16)
+
+
+def test_names_cannot_be_shifted_into_one_another():
+    assert Seeded(1).stream("noise", 1, "2").bytes(16) != Seeded(1).stream("noise", 12, "").bytes(16)
+
+
+def test_the_system_never_repeats_and_says_so():
+    assert System().stream("noise", 1, "aux:0").bytes(16) != System().stream("noise", 1, "aux:0").bytes(16)
+    assert Seeded(1).repeatable and not System().repeatable
+
+
+def test_a_stream_is_the_same_however_it_is_cut():
+    whole, parts = Stream(bytes(32)), Stream(bytes(32))
+    assert whole.bytes(70) == b"".join(parts.bytes(count) for count in (1, 15, 17, 0, 37))
+    assert Stream(bytes(32)).bytes(8) == bytes.fromhex("dc95c078a2408989")  # AES-256 of zeros (FIPS 197)
+
+
+def test_a_key_is_not_printed_and_has_256_bits():
+    assert repr(Stream(b"k" * 32)) == "Stream(secret)"
+    with pytest.raises(ValueError, match="32 bytes"):
+        Stream(b"k" * 16)
+
+
+def test_a_coin_never_falls_more_often_than_it_is_priced():
+    """The words just below and at rate times 2^64 decide as they must."""
+
+    class Fixed(Stream):
+        def __init__(self, word):
+            self.word = word
+
+        def integers(self, count):
+            import numpy as np
+
+            return np.full(count, self.word, dtype=np.uint64)
+
+    for rate in (0.5, 0.1, 1e-9, 2.0**-64):
+        edge = int(rate * 2**64)
+        assert Fixed(edge - 1).coins(rate, 1)[0] and not Fixed(edge).coins(rate, 1)[0]
+        assert edge <= rate * 2**64
+    assert Stream(bytes(32)).coins(1.0, 5).all()
