@@ -43,8 +43,8 @@ def glossary(facts: Facts) -> Labelled:
         ),
         (
             "Guarantee",
-            "Statistical: it holds if the noise cannot be told from chance. Computational: it also needs the encryption "
-            "to hold, and is void as soon as the servers pool what they saw, even years later. None: no "
+            "Statistical: it holds if the noise cannot be told from chance. Computational: it also needs the "
+            "encryption to hold, and is void as soon as the servers pool what they saw, even years later. None: no "
             "number bounds what is learned.",
         ),
         (
