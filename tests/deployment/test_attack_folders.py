@@ -1,5 +1,6 @@
 """Run folders that lie, or were damaged: nothing is charged less than was released, and nothing ends in a traceback."""
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from typer.testing import CliRunner
 
+from onlooker import folder as run_folder
 from onlooker.cli import app
+from onlooker.folder import RunFolder
 
 TEXT = """
 [task]
@@ -157,3 +160,24 @@ def test_a_page_that_cannot_be_written_gets_one_sentence(folder, monkeypatch, pl
     before = sorted(folder.iterdir())
     assert "cannot be written" in refused("report", ".", "--out", place)
     assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("place", range(7))
+def test_a_folder_that_died_in_the_making_is_not_there(whole, tmp_path, monkeypatch, place):
+    """Killed after any of its writes, or before it is put in place: no folder, rather than half of one."""
+    calls = iter(range(place + 1))
+
+    def deadly(function):
+        def called(*arguments):
+            if next(calls, None) is None:
+                raise KeyboardInterrupt
+            return function(*arguments)
+
+        return called
+
+    made = RunFolder.open(whole)
+    monkeypatch.setattr(run_folder, "_write", deadly(run_folder._write))
+    monkeypatch.setattr(run_folder, "_replace", deadly(run_folder._replace))
+    with contextlib.suppress(KeyboardInterrupt):
+        RunFolder.create(tmp_path / "new", made.configuration(), made.terms(), {}, made.commit().tensors)
+    assert (tmp_path / "new").exists() is (place == 6)

@@ -197,3 +197,51 @@ def test_half_the_noise_from_each_of_two_servers_is_not_what_is_printed():
     assert epsilon(1.83, "public") == pytest.approx(8.0, abs=0.02)
     assert epsilon(1.83 / math.sqrt(2), "public") == pytest.approx(12.94, abs=0.01)
     assert epsilon(1.83 / math.sqrt(2), "aux:0") == pytest.approx(26.3, abs=0.05)
+
+
+def record_terms(expected=100, most=200):
+    records = Training("nothing", PoissonRecords(0.1), expected, most)
+    return terms(channel(sums_records=True, max_records=most), ALL, unit="record", training=records)
+
+
+def test_a_guarantee_for_a_record_says_nothing_of_a_client():
+    ledger = Ledger.plan(record_terms())
+    assert ledger.epsilon(0, "public") == ledger.epsilon(0, "public", unit="record") < math.inf
+    assert ledger.epsilon(0, "public", unit="person") == ledger.epsilon(0, "public", unit="client") == math.inf
+    whole = Ledger.plan(terms(channel()))
+    for unit in ("client", "person", "record"):
+        assert whole.epsilon(0, "public", unit=unit) == whole.epsilon(0, "public")
+
+
+def test_a_cap_below_what_is_expected_is_refused():
+    with pytest.raises(TermsError, match="data.max-records = 99"):
+        record_terms(100, 99)
+
+
+@pytest.mark.parametrize("hosts", [(3, 10), (-1, 3)])
+def test_a_host_outside_the_roster_is_refused(hosts):
+    with pytest.raises(TermsError, match="servers.hosted-by"):
+        terms(channel(summation=Shared(hosted_by=hosts)))
+
+
+def test_inexact_noise_is_paid_for_in_every_round():
+    def error(rounds):
+        inexact = Channel(2, Gaussian(2.0), Grid(1.0, 12, 32), "servers", SERVERS, bounds=1.0)
+        return terms(inexact, rounds=rounds).sampler_error()
+
+    assert error(40) == pytest.approx(40 * error(1))
+    # Two servers' noises of 2 x 2^12 units in two coordinates, 2 sigma 2^-53 each.
+    assert error(1) == pytest.approx(2 * 2 * 2 * 2.0 * 2**12 * 2.0**-53)
+
+
+def test_calibration_keeps_every_client_and_every_observer():
+    """The one who takes part most often decides, wherever it stands in the roster, and whoever sees most."""
+    rates = Poisson((0.1, 0.1, 0.9))
+
+    def terms_at(z):
+        return terms(channel(z), rates, clients=3)
+
+    for observers, least in ((["public"], (2, "public")), (["public", "aux:0"], (0, "aux:0"))):
+        ledger = Ledger.plan(terms_at(noise_for(4.0, terms_at, observers)))
+        found = {(client, name): ledger.epsilon(client, name) for client in range(3) for name in observers}
+        assert max(found.values()) == found[least] <= 4.0 < 1.001 * found[least]
