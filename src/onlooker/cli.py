@@ -148,6 +148,8 @@ def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
     findings = find(folder.ledger(), prepared.agreement.observers)
     display.show_findings(console, folder.ledger(), findings)
     display.show_printed(console, prepared)
+    if study.source.repeatable:
+        console.print(f"Seed {prepared.configuration.task.seed}: a study, which protects nobody.", highlight=False)
     console.print(f"report {page}", soft_wrap=True, highlight=False)
     print(folder.path)
 

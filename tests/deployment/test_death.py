@@ -190,3 +190,17 @@ def wait_for(process, place: Path, seen: int, seconds: float = 60) -> None:
     while process.poll() is None and charged(place) <= seen:
         assert time.monotonic() < end, "nothing happened for a minute"
         time.sleep(0.005)
+
+
+@pytest.mark.parametrize("key", ["training.learning-rate=0.5", "training.server-momentum=0.1", "task.seed=4"])
+def test_a_resumed_run_is_the_same_run(tmp_path, key):
+    """Other training or another seed would make run.toml and env.json lie about what ran."""
+    from typer.testing import CliRunner
+
+    from onlooker.cli import app
+
+    start(tmp_path / "run")
+    result = CliRunner().invoke(app, ["resume", str(tmp_path / "run"), "--set", key])
+    assert result.exit_code == 2 and key.split("=")[0] in result.stderr
+    fine = CliRunner().invoke(app, ["resume", str(tmp_path / "run"), "--set", "evaluation.every=3"])
+    assert fine.exit_code == 0, fine.stderr

@@ -72,3 +72,9 @@ def test_what_would_help_does_help():
     assert forecast(setting(2.0, size=100)).whole_run < forecast(drowned).whole_run
     more = replace(drowned, clients=10_000)
     assert forecast(more).whole_run < forecast(drowned).whole_run / 900
+
+
+def test_little_is_not_nothing():
+    """Between once and five times the longest way a small model still learned something, so "nothing" is not claimed."""
+    assert "little will be learned" in forecast(setting(0.5, size=20_000)).sentence()
+    assert "nothing will be learned" in forecast(setting(5.0, size=20_000)).sentence()

@@ -140,23 +140,21 @@ def as_toml(configuration: Configuration) -> str:
 
 
 def changed(recorded: Configuration, asked: Configuration) -> list[str]:
-    """The keys beside the terms in which two configurations differ and that make a run: whose data, which randomness.
+    """The keys beside the terms in which two configurations differ and that make a run another one.
 
-    With other clients behind the same names a guarantee would be about nobody, and with another seed `env.json` would
-    lie about who can take off the noise (rule 9). Where the data lie may change.
+    With other clients behind the same names a guarantee would be about nobody, with another seed `env.json` would lie
+    about who can take off the noise (rule 9), and with other training `run.toml` about what ran. Where the data lie,
+    and how often the model is evaluated, may change.
     """
 
     def identity(configuration: Configuration) -> dict[str, object]:
-        table = configuration.data.model_dump(by_alias=True, exclude={"root"})
-        return {
-            "task.method": configuration.task.method,
-            "task.seed": configuration.task.seed,
-            "model.name": configuration.model.name,
-            **{f"data.{key}": value for key, value in table.items()},
-        }
+        tables: dict[str, dict[str, object] | None]
+        tables = configuration.model_dump(by_alias=True, exclude={"evaluation": True, "data": {"root"}})
+        return {f"{name}.{key}": value for name, table in tables.items() for key, value in (table or {}).items()}
 
     before, after = identity(recorded), identity(asked)
-    return [f"{key} = {after[key]} for {before[key]}" for key in before if before[key] != after[key]]
+    keys = dict.fromkeys([*before, *after])
+    return [f"{key} = {after.get(key)} for {before.get(key)}" for key in keys if before.get(key) != after.get(key)]
 
 
 def warnings_of(prepared: Prepared) -> list[str]:

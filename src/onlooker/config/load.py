@@ -59,7 +59,8 @@ def parse(text: str, settings: Iterable[str] = (), name: str = "run.toml") -> Co
     try:
         return Configuration.model_validate(table)
     except ValidationError as error:
-        raise ConfigError(_sentence(error.errors()[0], text, name)) from error
+        faults = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")  # a misspelt table first
+        raise ConfigError(_sentence(faults[0], text, name)) from error
 
 
 def _override(table: dict[str, Any], setting: str) -> None:

@@ -138,7 +138,7 @@ def _required_label(settings: DataSettings, header: Sequence[str], path: Path) -
     if settings.task == "classification" and not 2 <= len(classes) == len(set(classes)):
         raise DataError(
             f'data.classes = {list(classes)} must list every value of "{label}" once, in a fixed order, such '
-            'as ["no", "yes"] (or write task = "regression").'
+            'as ["no", "yes"] (or write data.task = "regression").'
         )
     return label
 

@@ -68,6 +68,6 @@ def _highest(train: Examples, name: str) -> int:
     if labels.dtype.kind not in "iu" or not labels.size:
         raise DataError(
             f'data.name = "{name}" returned labels of type {labels.dtype}; return whole numbers from 0, or '
-            'write task = "regression".'
+            'write data.task = "regression".'
         )
     return int(labels.max())

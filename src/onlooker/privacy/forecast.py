@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from onlooker.privacy.sampling import expected_weight
 from onlooker.privacy.terms import Terms
 
+_HOPELESS = 5.0
+"""Between 1 and this, small models on easy data still learned something where it was tried."""
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -42,9 +45,10 @@ class Forecast:
         size = f"the noise on a round's mean has an expected L2 norm of {self.noise_norm:.3g} times the clip"
         if not self.drowned:
             return f"{size}."
+        learned = "nothing" if self.whole_run > _HOPELESS else "little"
         return (
             f"{size}, and over {self.rounds} rounds {self.whole_run:.3g} times the longest way that the model could "
-            f"go: nothing will be learned. What would help: {self.advice}."
+            f"go: {learned} will be learned. What would help: {self.advice}."
         )
 
 
