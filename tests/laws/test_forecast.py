@@ -75,6 +75,6 @@ def test_what_would_help_does_help():
 
 
 def test_little_is_not_nothing():
-    """Between once and five times the longest way a small model still learned something, so "nothing" is not claimed."""
+    """Between once and five times the longest way a small model may learn something: "nothing" is not claimed there."""
     assert "little will be learned" in forecast(setting(0.5, size=20_000)).sentence()
     assert "nothing will be learned" in forecast(setting(5.0, size=20_000)).sentence()
