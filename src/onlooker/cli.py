@@ -184,7 +184,7 @@ def _say(sentence: str) -> None:
 
 
 def _client(name: str, clients: int) -> int:
-    found = re.fullmatch(r"client:([0-9]{1,9})", name)
+    found = re.fullmatch(r"client:(0|[1-9][0-9]{0,8})", name)
     if not found or int(found[1]) >= clients:
         raise TermsError(f'--subject "{name}" is not known; name client:0 to client:{clients - 1}.')
     return int(found[1])

@@ -88,3 +88,19 @@ def test_records_are_drawn_at_the_rate_that_is_priced():
     assert all(np.array_equal(draw, np.unique(draw)) for draw in draws)
     common = len(np.intersect1d(draws[0], draws[1]))
     assert accepted(common, 1000, rate**2) and not accepted(common, 1000, rate)
+
+
+def test_an_integer_below_a_bound_is_uniform_also_where_the_bound_divides_nothing():
+    """Without rejection the lowest third of this bound would come up half of the time."""
+    stream, bound = Seeded(11).stream("below"), 3 * 2**62
+    lowest = sum(stream.below(bound) < 2**62 for _ in range(3000))
+    assert accepted(lowest, 3000, 1 / 3) and not accepted(lowest, 3000, 1 / 2)
+
+
+def test_every_subset_has_its_chance():
+    """All ordered ways to draw 2 of 3 lead to three subsets, each a third of the time."""
+    drawn = [Seeded(12).stream("subset", round).subset(2, 3) for round in range(6000)]
+    for subset in ((0, 1), (0, 2), (1, 2)):
+        count = drawn.count(subset)
+        assert accepted(count, 6000, 1 / 3)
+        assert not accepted(count, 6000, 4 / 9) and not accepted(count, 6000, 2 / 9)

@@ -97,7 +97,7 @@ def summation_of(configuration: Configuration, kind: Kind) -> Summation:
 def _hosts(names: list[str]) -> tuple[int, ...]:
     hosts: list[int] = []
     for name in names:
-        match = re.fullmatch(r"client:([0-9]{1,9})", name)
+        match = re.fullmatch(r"client:(0|[1-9][0-9]{0,8})", name)
         if not match:
             raise TermsError(f'servers.hosted-by = "{name}" is no client; write it as "client:0".')
         hosts.append(int(match[1]))

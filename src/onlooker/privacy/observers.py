@@ -96,7 +96,7 @@ class Coalition:
         """
         coordinator, seen_servers, seen_clients = False, set[int](), set[int]()
         for name in names.split("+"):
-            match = re.fullmatch(r"(aux|auditor|client):([0-9]{1,9})", name)
+            match = re.fullmatch(r"(aux|auditor|client):(0|[1-9][0-9]{0,8})", name)
             if match and match[1] == "client" and int(match[2]) < clients:
                 seen_clients.add(int(match[2]))
             elif match and match[1] != "client" and int(match[2]) < servers:

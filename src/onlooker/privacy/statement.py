@@ -39,7 +39,7 @@ class Finding:
 def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | None = None) -> list[Finding]:
     """One finding for each different answer, in the order of the observers named.
 
-    A client is not listed as an observer of itself unless that pair alone is asked for.
+    A client is not listed as an observer of itself, unless there is nobody else to list.
 
     Raises:
         TermsError: if an observer is not known.
@@ -48,9 +48,9 @@ def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | Non
     asked = list(range(terms.clients) if subjects is None else subjects)
     answers: dict[tuple[Price, bool, str, str], dict[str, list[int]]] = {}
     for observer in observers:
-        for subject in asked:
-            if len(asked) > 1 and f"client:{subject}" in observer.split("+"):
-                continue
+        members = observer.split("+")
+        others = [subject for subject in asked if f"client:{subject}" not in members]
+        for subject in others or asked:
             price = ledger.price(subject, observer)
             key = (
                 price,

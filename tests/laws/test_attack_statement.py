@@ -1,0 +1,96 @@
+"""What is said in the end: nobody who was asked about is left out, and the worst comes first."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from onlooker import config, run
+from onlooker.errors import TermsError
+from onlooker.models import evaluate
+from onlooker.privacy.channel import Channel
+from onlooker.privacy.forecast import forecast
+from onlooker.privacy.grid import Grid
+from onlooker.privacy.ledger import Ledger
+from onlooker.privacy.mechanisms import RoundedGaussian
+from onlooker.privacy.sampling import Everyone, Poisson
+from onlooker.privacy.statement import find, to_json, worst
+from onlooker.privacy.summation import Shared
+from onlooker.privacy.terms import Terms
+from onlooker.privacy.training import Training
+
+
+def ledger_of(clients=3, size=100, rounds=10):
+    channel = Channel(size, RoundedGaussian(2.0), Grid(1.0, 16, 32), "servers", Shared(), bounds=1.0)
+    return Ledger.plan(
+        Terms("client", "zero-out", 1e-5, rounds, clients, Poisson(0.5), Training(), (channel,)),
+    )
+
+
+@pytest.mark.parametrize("observer", ["client:0+client:1+client:2", "client:2+client:1+client:0+aux:0"])
+def test_observers_who_are_everybody_are_listed_all_the_same(observer):
+    (finding,) = find(ledger_of(), [observer])
+    assert finding.subjects == (0, 1, 2) and finding.price.epsilon == math.inf and finding.guarantee == "none"
+
+
+def test_a_client_is_not_listed_as_its_own_observer():
+    (finding,) = find(ledger_of(), ["client:1"])
+    assert finding.subjects == (0, 2) and math.isfinite(finding.price.epsilon)
+    (alone,) = find(ledger_of(clients=1), ["client:0"])
+    assert alone.subjects == (0,) and alone.price.epsilon == math.inf
+
+
+@pytest.mark.parametrize("name", ["client:01", "client:00", "aux:01", "auditor:00"])
+def test_a_name_is_written_in_one_way(name):
+    """Otherwise a client would be taken for another than itself."""
+    with pytest.raises(TermsError, match="is not known"):
+        find(ledger_of(), [name])
+
+
+def test_every_observer_and_subject_is_in_exactly_one_row():
+    observers = ["public", "coordinator", "aux:0", "aux:1", "aux:0+aux:1", "client:1"]
+    seen = [(name, one) for found in find(ledger_of(), observers) for name in found.observers for one in found.subjects]
+    assert len(seen) == len(set(seen)) == 5 * 3 + 2
+
+
+def test_the_worst_is_the_largest_and_no_guarantee_is_the_largest_of_all():
+    ledger = ledger_of()
+    assert worst(find(ledger, ["public", "aux:0"])).observers == ("aux:0",)
+    assert worst(find(ledger, ["aux:0+aux:1", "aux:0", "public"])).observers == ("aux:0+aux:1",)
+    assert worst([]) is None
+
+
+def test_a_guarantee_against_whoever_holds_shares_is_computational():
+    found = {
+        name: one.guarantee for one in find(ledger_of(), ["public", "aux:0", "aux:0+aux:1"]) for name in one.observers
+    }
+    assert found == {"public": "statistical", "aux:0": "computational", "aux:0+aux:1": "none"}
+    rows = to_json(ledger_of(), find(ledger_of(), ["aux:0+aux:1"]))["rows"]
+    assert rows[0]["epsilon"] is None and rows[0]["guarantee"] == "none" and "every noise" in rows[0]["because"]
+
+
+def test_the_forecast_grows_as_noise_does():
+    """With the root of the model's size on one mean, and against the way of T rounds with the root of T."""
+    small, large, longer = (forecast(ledger_of(**more).terms) for more in ({}, {"size": 400}, {"rounds": 40}))
+    assert small.noise_norm == pytest.approx(2.0 * math.sqrt(2) * 10 / 1.5)
+    assert large.noise_norm == pytest.approx(2 * small.noise_norm)
+    assert longer.whole_run == pytest.approx(small.whole_run / 2)
+
+
+def test_a_run_is_measured_on_the_test_set():
+    """Accuracy on what clients hold would be a release that nothing charges (rule 10)."""
+    table = ["task.method=dp-fedavg", "data.name=digits", "model.name=logistic", "privacy.noise-multiplier=1.0"]
+    study = config.study(config.prepare(config.parse("", table), Path()), torch.device("cpu"))
+    rng = np.random.default_rng(1)
+    state = run._state(study.model, run.Commit(0, run.starting_tensors(study)))
+    state = type(state)(rng.normal(size=study.model.size).astype(np.float32), state.momentum)
+    assert run._evaluated(study, state, 1) == evaluate(study.model, state.parameters, study.federation.test)
+
+
+def test_all_take_part_says_so():
+    channel = Channel(100, RoundedGaussian(2.0), Grid(1.0, 16, 32), "servers", Shared(), bounds=1.0)
+    terms = Terms("client", "zero-out", 1e-5, 10, 3, Everyone(), Training(), (channel,))
+    (finding,) = find(Ledger.plan(terms), ["public"])
+    assert not finding.amplified and "every client takes part in every round" in finding.because
