@@ -39,10 +39,10 @@ def rate(**values: float) -> None:
 
 
 def probability(**values: float) -> None:
-    """Refuse a value outside (0, 1), such as a delta of 1."""
+    """Refuse a value outside (0, 1), such as a delta of 1, or too small to be computed with."""
     for name, value in values.items():
-        if not 0 < value < 1:
-            raise TermsError(f"{_key(name)} = {value} must be above 0 and below 1.")
+        if not 1e-200 <= value < 1:
+            raise TermsError(f"{_key(name)} = {value} must be above 0 (1e-200 is the least) and below 1.")
 
 
 def at_least(bound: int, **values: int) -> None:

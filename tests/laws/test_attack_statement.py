@@ -1,13 +1,16 @@
 """What is said in the end: nobody who was asked about is left out, and the worst comes first."""
 
+import io
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
-from onlooker import config, run
+from onlooker import config, display, run
 from onlooker.errors import TermsError
 from onlooker.models import evaluate
 from onlooker.privacy.channel import Channel
@@ -94,3 +97,17 @@ def test_all_take_part_says_so():
     terms = Terms("client", "zero-out", 1e-5, 10, 3, Everyone(), Training(), (channel,))
     (finding,) = find(Ledger.plan(terms), ["public"])
     assert not finding.amplified and "every client takes part in every round" in finding.because
+
+
+def test_what_is_shown_live_is_never_below_what_will_be_promised():
+    """The cheap epsilon of all rounds so far, for every observer: the exact one does not exceed it."""
+    observers = ["public", "aux:0", "client:1", "aux:0+aux:1"]
+    whole = ledger_of(rounds=40)
+    for count in (1, 7, 40):
+        ledger = replace(whole, releases=whole.releases[:count])
+        screen = Console(width=200, file=io.StringIO())
+        screen.print(display._live_epsilons(ledger, observers))
+        *shown, last = screen.file.getvalue().splitlines()[1].split()
+        exact = [ledger.epsilon(0, observer) for observer in observers[:3]]
+        assert last == "none"
+        assert all(one - 0.005 <= float(live) <= 1.2 * one for one, live in zip(exact, shown, strict=True))

@@ -45,6 +45,7 @@ SETTINGS = {
     "clients beyond counting": ("data.clients=9223372036854775808", "9223372036854775808"),
     "servers beyond counting": ("servers.count=9223372036854775808", "servers.count"),
     "a rate below every coin": ("sampling.clients.rate=1e-320", "sampling.clients.rate"),
+    "a delta below floats": ("privacy.delta=1e-320", "privacy.delta"),
     "noise in name only": ("privacy.noise-multiplier=1e-320", "privacy.noise-multiplier"),
     "noise beyond every ring": ("privacy.noise-multiplier=1e308", "servers.ring-bits"),
     "a path with nul": ('data.root="\\u0000"', "data.root"),
