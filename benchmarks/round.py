@@ -14,10 +14,11 @@ import numpy as np
 import torch
 
 from onlooker.data import Description, Federation
-from onlooker.methods.decouple import FedDecouple
+from onlooker.methods.decouple import feddecouple
 from onlooker.methods.descent import LocalDescent
-from onlooker.methods.method import ServerStep, initial_state
+from onlooker.methods.method import ServerStep, initial_vector
 from onlooker.models import build
+from onlooker.models.parts import whole
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.grid import Grid
 from onlooker.privacy.mechanisms import RoundedGaussian
@@ -26,7 +27,7 @@ from onlooker.privacy.sampling import Everyone
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.training import Training
-from onlooker.round import Study, play
+from onlooker.round import Study, beginning, play
 from onlooker.types import Examples
 
 CLIENTS, ROWS, STEPS, BATCH, REPEATS = 20, 320, 5, 64, 15
@@ -42,7 +43,7 @@ def study() -> Study:
     )
     channel = Channel(model.size, RoundedGaussian(1.0), Grid(1.0, 20, 32), "servers", Shared(), bounds=1.0)
     terms = Terms("client", "zero-out", 1e-5, 1000, CLIENTS, Everyone(), Training(), (channel,))
-    method = FedDecouple(terms, LocalDescent(steps=STEPS, batch_size=BATCH), ServerStep())
+    method = feddecouple(terms, LocalDescent(steps=STEPS, batch_size=BATCH), ServerStep(), whole(model.size))
     description = Description("random", (1, 28, 28), 10, "classification", ())
     return Study(method, model, Federation(clients, clients[0], description), Seeded(1))
 
@@ -74,8 +75,8 @@ def main() -> None:
     """Print both medians and their ratio."""
     torch.set_num_threads(1)
     job = study()
-    state = initial_state(job.model, job.source)
-    whole, limit = median(lambda: play(job, state, 1, lambda digest: None)), median(lambda: bare(job))
+    state, kept = beginning(job.method, initial_vector(job.model, job.source))
+    whole, limit = median(lambda: play(job, state, kept, 1, lambda digest: None)), median(lambda: bare(job))
     print(f"private round {1000 * whole:.1f} ms, bare local training {1000 * limit:.1f} ms, ratio {whole / limit:.2f}")
 
 

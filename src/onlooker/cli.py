@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from onlooker import __version__, config, display, report, run
+from onlooker._stored import packed
 from onlooker.config import Prepared
 from onlooker.errors import FolderError, OnlookerError, TermsError
 from onlooker.folder import RunFolder
@@ -25,6 +26,7 @@ from onlooker.privacy.forecast import forecast
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import find, to_json
 from onlooker.round import Study
+from onlooker.stored import view_of
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -121,6 +123,27 @@ def resume(
         _go(prepared, config.study(prepared, _device(device)), opened)
 
 
+@app.command()
+def export(
+    folder: Annotated[Path, _FOLDER],
+    to: Annotated[str, typer.Option("--to", help="Whose view, such as client:0.")],
+    out: Annotated[Path | None, typer.Option("--out", help="The file; client-I.safetensors by default.")] = None,
+) -> None:
+    """Write what one client holds after a run, its model and those of its groups, and nothing else; prints the file."""
+    with _sentences():
+        opened = RunFolder.open(folder)
+        prepared = config.prepare(config.parse(opened.configuration(), (), str(folder / "run.toml")), folder)
+        client = _client(to, opened.terms().clients, "--to")
+        place, commit = out or Path(f"client-{client}.safetensors"), opened.commit()
+        try:
+            place.write_bytes(packed(view_of(prepared.method, prepared.model, commit, client), commit.round))
+        except OSError as error:
+            raise FolderError(
+                f"{place} cannot be written: {error.strerror or error}; name another by --out."
+            ) from error
+        print(place)
+
+
 @app.command(name="report")
 def report_command(
     folder: Annotated[Path, _FOLDER],
@@ -183,10 +206,10 @@ def _say(sentence: str) -> None:
     print(f"onlooker: {sentence}".replace("\n", "\\n"), file=sys.stderr)
 
 
-def _client(name: str, clients: int) -> int:
+def _client(name: str, clients: int, option: str = "--subject") -> int:
     found = re.fullmatch(r"client:(0|[1-9][0-9]{0,8})", name)
     if not found or int(found[1]) >= clients:
-        raise TermsError(f'--subject "{name}" is not known; name client:0 to client:{clients - 1}.')
+        raise TermsError(f'{option} "{name}" is not known; name client:0 to client:{clients - 1}.')
     return int(found[1])
 
 

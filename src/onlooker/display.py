@@ -23,12 +23,14 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from onlooker import config
 from onlooker.config import Prepared
 from onlooker.folder import RunFolder
 from onlooker.privacy.accounting import live
 from onlooker.privacy.forecast import forecast
 from onlooker.privacy.ledger import Ledger
-from onlooker.privacy.statement import Finding, ranges, worst
+from onlooker.privacy.statement import Finding, ranges, signatures, worst
+from onlooker.privacy.terms import Terms
 from onlooker.run import Progress
 
 
@@ -89,16 +91,32 @@ def show_plan(console: Console, prepared: Prepared, ledger: Ledger, findings: Se
     """The whole plan: what would run, what each observer would learn, and whether the model would."""
     terms, configuration = ledger.terms, prepared.configuration
     console.print(
-        f"{configuration.task.method}: {terms.rounds} rounds, {terms.clients} clients, "
-        f"{prepared.model.size:,} parameters, noise multiplier {terms.channels[0].mechanism.noise_multiplier:g}",
+        f"{configuration.task.method}: {_rounds(terms)}, {terms.clients} clients{_groups(terms)}, "
+        f"{prepared.model.size:,} parameters, noise multiplier {_multipliers(terms)}",
         highlight=False,
         soft_wrap=True,
     )
+    for line in config.sides_of(prepared):
+        console.print(line, highlight=False, soft_wrap=True)
     show_findings(console, ledger, findings)
     show_printed(console, prepared)
     expected = forecast(terms)
     if not expected.drowned:  # else it was a warning already
         console.print(f"Forecast: {expected.sentence()}", highlight=False, soft_wrap=True)
+
+
+def _rounds(terms: Terms) -> str:
+    epochs = f" of {terms.interval} epochs" if terms.interval > 1 else ""
+    return f"{terms.rounds} rounds{epochs}"
+
+
+def _groups(terms: Terms) -> str:
+    return f" in {terms.groups} groups" if terms.groups > 1 else ""
+
+
+def _multipliers(terms: Terms) -> str:
+    values = [channel.mechanism.noise_multiplier for channel in terms.channels]
+    return f"{values[0]:g}" if len(set(values)) == 1 else f"{min(values):g} to {max(values):g}"
 
 
 def show_printed(console: Console, prepared: Prepared) -> None:
@@ -151,21 +169,13 @@ def _live_epsilons(ledger: Ledger, observers: Sequence[str]) -> Table:
     terms = ledger.terms
     spent = [
         max(
-            live(terms.round_event(subject, observer), len(ledger.releases), terms.delta, terms.adjacency)
-            for subject in _signatures(ledger, observer)
+            live(terms.event(subject, observer, len(ledger.releases)), 1, terms.delta, terms.priced_adjacency)
+            for subject in signatures(ledger, observer)
         )
         for observer in observers
     ]
     table.add_row("", *(Text(number(epsilon), style="red" if math.isinf(epsilon) else "") for epsilon in spent))
     return table
-
-
-def _signatures(ledger: Ledger, observer: str) -> list[int]:
-    """One client for each different price, the observer itself left out."""
-    terms = ledger.terms
-    members = observer.split("+")
-    others = [subject for subject in range(terms.clients) if f"client:{subject}" not in members]
-    return list({terms.round_event(subject, observer): subject for subject in others}.values())
 
 
 def _unit(unit: str) -> str:

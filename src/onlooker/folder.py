@@ -4,11 +4,12 @@
     terms.toml          all that decides privacy
     ledger.jsonl        the terms' hash, then one line for each sealed round, on disk before its release is used
     metrics.jsonl       one line for each finished round
-    model.safetensors   the model; replacing it commits a round
+    kept.N.safetensors  where clients keep something: what they held after round N; nobody else's in a deployment
+    model.safetensors   the model, or each group's; replacing it commits a round
     env.json            versions, seed, machine, data
 
 A process may die between any two instructions here. What follows a death is decided by order alone: charge, then
-metrics, then model. A round whose model is not in place did not happen, but stays charged.
+metrics, then what is kept, then model. A round whose model is not in place did not happen, but stays charged.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ import os
 import shutil
 import tomllib
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import tomli_w
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
+from onlooker._stored import line_of, packed, replace_file, unpacked, write
 from onlooker.errors import FolderError, OnlookerError
 from onlooker.privacy.ledger import Ledger, Release
 from onlooker.privacy.terms import Terms, from_dict, to_dict
 from onlooker.types import Array
 
 MOMENTUM = "onlooker.server-momentum"
-"""The tensor of server momentum, `float32[d]`, beside the model's own tensors."""
+"""The tensor of server momentum, `float32[d]` or with groups `float32[g, d]`, beside the model's own tensors."""
+PRIVATE = "private"
+"""The tensor of clients' private parts, `float32[seats, a]`, in what is kept."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +46,12 @@ class Commit:
     Attributes:
         round: its number; 0 before the first.
         tensors: the model's tensors by name, and `MOMENTUM`.
+        kept: what clients and servers keep between rounds, by name; empty where they keep nothing.
     """
 
     round: int
     tensors: Mapping[str, Array]
-
-
-class _Tensors(Protocol):
-    """What is used of an opened safetensors file, which comes without types."""
-
-    def keys(self) -> list[str]: ...
-    def get_tensor(self, name: str) -> Array: ...
-    def metadata(self) -> dict[str, str]: ...
+    kept: Mapping[str, Array] = field(default_factory=dict[str, Array])
 
 
 @dataclass(frozen=True)
@@ -78,13 +74,13 @@ class RunFolder:
         draft = path.with_name(f".{path.name}.draft-{os.getpid()}")
         try:
             draft.mkdir(parents=True)
-            _write(draft / "run.toml", configuration.encode())
-            _write(draft / "terms.toml", tomli_w.dumps(to_dict(terms)).encode())
-            _write(draft / "ledger.jsonl", _line({"terms": terms.hash}))
-            _write(draft / "metrics.jsonl", b"")
-            _write(draft / "env.json", json.dumps(environment, indent=2, allow_nan=False).encode())
-            _write(draft / "model.safetensors", save(dict(tensors), {"round": "0"}))
-            _replace(draft, path)
+            write(draft / "run.toml", configuration.encode())
+            write(draft / "terms.toml", tomli_w.dumps(to_dict(terms)).encode())
+            write(draft / "ledger.jsonl", line_of({"terms": terms.hash}))
+            write(draft / "metrics.jsonl", b"")
+            write(draft / "env.json", json.dumps(environment, indent=2, allow_nan=False).encode())
+            write(draft / "model.safetensors", packed(tensors, 0))
+            replace_file(draft, path)
         except OSError as error:
             shutil.rmtree(draft, ignore_errors=True)
             raise FolderError(f"the run folder {path} cannot be written: {error.strerror or error}.") from error
@@ -177,12 +173,9 @@ class RunFolder:
         Raises:
             FolderError: if the model cannot be read.
         """
-        try:
-            with _opened(self.path / "model.safetensors") as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}
-                return Commit(int(file.metadata()["round"]), tensors)
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise FolderError(f"{self.path / 'model.safetensors'} cannot be read: {error}.") from error
+        tensors, round = self._load("model.safetensors")
+        kept = _kept_name(round)
+        return Commit(round, tensors, self._load(kept)[0] if (self.path / kept).exists() else {})
 
     @contextlib.contextmanager
     def lock(self) -> Generator[None]:
@@ -207,13 +200,30 @@ class RunFolder:
         """Put a release on the ledger; it may be used once this returns."""
         self._append("ledger.jsonl", {"round": release.round, "digest": release.digest})
 
-    def finish(self, metrics: Mapping[str, Any], tensors: Mapping[str, Array]) -> None:
-        """Commit a round: its metrics, then its model, whose replacement is the commit point."""
+    def finish(
+        self, metrics: Mapping[str, Any], tensors: Mapping[str, Array], kept: Mapping[str, Array] | None = None
+    ) -> None:
+        """Commit a round: its metrics, what is kept, then its model, whose replacement is the commit point."""
+        round = int(metrics["round"])
         self._append("metrics.jsonl", metrics)
-        with self._writing("model.safetensors"):
-            draft = self.path / ".model.safetensors.draft"
-            _write(draft, save(dict(tensors), {"round": str(metrics["round"])}))
-            _replace(draft, self.path / "model.safetensors")
+        if kept:
+            self._store(_kept_name(round), kept, round)
+        self._store("model.safetensors", tensors, round)
+        for older in self.path.glob("kept.*.safetensors"):
+            if older.name != _kept_name(round):
+                older.unlink(missing_ok=True)
+
+    def _store(self, name: str, tensors: Mapping[str, Array], round: int) -> None:
+        with self._writing(name):
+            draft = self.path / f".{name}.draft"
+            write(draft, packed(tensors, round))
+            replace_file(draft, self.path / name)
+
+    def _load(self, name: str) -> tuple[dict[str, Array], int]:
+        try:
+            return unpacked(self.path / name)
+        except (OSError, ValueError) as error:
+            raise FolderError(f"{self.path / name} cannot be read: {error}.") from error
 
     def _round(self, line: Mapping[str, Any]) -> int:
         round = line.get("round")
@@ -236,8 +246,8 @@ class RunFolder:
         if wanted != whole:
             with self._writing(name):
                 draft = self.path / f".{name}.draft"
-                _write(draft, wanted)
-                _replace(draft, self.path / name)
+                write(draft, wanted)
+                replace_file(draft, self.path / name)
 
     def _lines(self, name: str) -> list[dict[str, Any]]:
         whole = [line for line in self._read(name).splitlines(keepends=True) if line.endswith(b"\n")]
@@ -257,7 +267,7 @@ class RunFolder:
 
     def _append(self, name: str, value: Mapping[str, Any]) -> None:
         with self._writing(name), open(self.path / name, "ab") as file:
-            file.write(_line(value))
+            file.write(line_of(value))
             file.flush()
             os.fsync(file.fileno())
 
@@ -272,26 +282,5 @@ class RunFolder:
             ) from error
 
 
-def _opened(path: Path) -> contextlib.AbstractContextManager[_Tensors]:
-    return cast(contextlib.AbstractContextManager[_Tensors], safe_open(path, "numpy"))
-
-
-def _line(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, allow_nan=False).encode() + b"\n"
-
-
-def _write(path: Path, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _replace(draft: Path, final: Path) -> None:
-    """Put the draft in place, at once and for good."""
-    os.replace(draft, final)
-    directory = os.open(final.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+def _kept_name(round: int) -> str:
+    return f"kept.{round}.safetensors"

@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
-
-from onlooker.errors import FolderError, SealedError
-from onlooker.folder import MOMENTUM, Commit, RunFolder
-from onlooker.methods.method import State, initial_state
-from onlooker.models import Model, evaluate
+from onlooker.errors import SealedError
+from onlooker.evaluation import evaluated
+from onlooker.folder import RunFolder
+from onlooker.methods.method import State, initial_vector
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.sampling import expected_weight
 from onlooker.privacy.terms import Terms, to_dict
-from onlooker.round import Study, play
+from onlooker.privacy.topology import Groups
+from onlooker.round import Kept, Study, beginning, play
+from onlooker.stored import private_of, resumed, tensors_of, whole_of
 from onlooker.types import Array
 
 
@@ -36,7 +36,8 @@ class Progress:
 
 def starting_tensors(study: Study) -> dict[str, Array]:
     """The tensors of round 0."""
-    return _tensors(study.model, initial_state(study.model, study.source))
+    start = initial_vector(study.model, study.source)
+    return tensors_of(study.method, study.model, beginning(study.method, start)[0], start)
 
 
 def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
@@ -52,7 +53,8 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
     with folder.lock():
         ledger = folder.ledger()
         commit = folder.commit()
-        state = _state(study.model, commit)
+        start = whole_of(study.method, study.model, commit, 0)
+        state, kept = resumed(study.method, study.model, commit)
         for round in range(commit.round + 1, terms.rounds + 1):
             started = time.perf_counter()
 
@@ -67,20 +69,20 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
                 yield Progress(ledger, None)
                 continue
             try:
-                played = play(study, state, round, charge)
+                played = play(study, state, kept, round, charge)
             except SealedError:
                 yield Progress(ledger, None)
                 continue
-            state = played.state
+            state, kept = played.state, played.kept
             metrics = {
                 "round": round,
                 "seconds": 0.0,
-                "expected-clients": expected_weight(terms.sampling, (1.0,) * terms.clients),
-                **_evaluated(study, state, round),
-                "simulation": dict(played.simulation),
+                "expected-clients": expected_clients(terms),
+                **_measured(study, state, kept, round, played.simulation),
             }
             metrics["seconds"] = time.perf_counter() - started
-            folder.finish(metrics, _tensors(study.model, state))
+            tensors = tensors_of(study.method, study.model, state, start)
+            folder.finish(metrics, tensors, private_of(kept))
             yield Progress(ledger, metrics)
 
 
@@ -130,29 +132,23 @@ def _flat(value: object, key: str) -> dict[str, object]:
     return {path: one for name, inner in parts for path, one in _flat(inner, f"{key}.{name}" if key else name).items()}
 
 
-def _evaluated(study: Study, state: State, round: int) -> dict[str, float | None]:
-    """Metrics on the public test set; None for a value that is not finite, so that JSON stays strict."""
-    last = study.method.terms.rounds
-    if round % study.evaluate_every and round != last:
-        return {}
-    found = evaluate(study.model, state.parameters, study.federation.test)
-    return {name: value if math.isfinite(value) else None for name, value in found.items()}
+def expected_clients(terms: Terms) -> float:
+    """How many times a round is expected to find a client there: a client counts in each of its groups."""
+    if isinstance(terms.topology, Groups):
+        each = ((terms.sampling_of(group), terms.members(group)) for group in range(terms.groups))
+        return sum(sampling.rate_of(one, terms.clients) for sampling, members in each for one in members)
+    return expected_weight(terms.sampling, (1.0,) * terms.clients)
 
 
-def _tensors(model: Model, state: State) -> dict[str, Array]:
-    tensors = {name: value.detach().cpu().numpy() for name, value in model.fresh(state.parameters).state_dict().items()}
-    return {**tensors, MOMENTUM: state.momentum} if np.any(state.momentum) else tensors
+def _measured(
+    study: Study, state: State, kept: Kept, round: int, simulation: Mapping[str, float]
+) -> dict[str, float | None | dict[str, float | None]]:
+    """Metrics on the public test set where they are due; None where not finite, so that JSON stays strict."""
+    if round % study.evaluate_every and round != study.method.terms.rounds:
+        return {"simulation": _finite(simulation)}
+    found = evaluated(study, state, kept)
+    return {**_finite(found.metrics), "simulation": _finite({**simulation, **found.simulation})}
 
 
-def _state(model: Model, commit: Commit) -> State:
-    parts: list[Array] = []
-    for parameter in model.layout:
-        found = commit.tensors.get(parameter.name)
-        if found is None or found.shape != parameter.shape:
-            raise FolderError(f'model.safetensors has no "{parameter.name}" of shape {parameter.shape}; put it back.')
-        parts.append(found.reshape(-1))
-    parameters = np.concatenate(parts).astype(np.float32)
-    momentum = commit.tensors.get(MOMENTUM, np.zeros_like(parameters))
-    if momentum.shape != parameters.shape:
-        raise FolderError(f'model.safetensors has "{MOMENTUM}" of shape {momentum.shape}; put it back.')
-    return State(parameters, momentum)
+def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from onlooker import config
-from onlooker.methods.method import initial_state
 from onlooker.models import evaluate
-from onlooker.round import play
+from playing import begin, one_round
 
 SETS = {
     "mnist": {"folder": "mnist", "model": "cnn-ms-pafl"},
@@ -39,10 +38,10 @@ def trained(name, root, model, partition="iid", clients=10, rounds=2):
         *([f'data.root="{root}"'] if root else []),
     ]
     study = config.study(config.prepare(config.parse("", settings), Path()), torch.device("cpu"))
-    state = initial_state(study.model, study.source)
+    state = begin(study)[0]
     for round in range(1, rounds + 1):
-        state = play(study, state, round, lambda digest: None).state
-    return evaluate(study.model, state.parameters, study.federation.test)
+        state = one_round(study, state, round).state
+    return evaluate(study.model, state.models[0], study.federation.test)
 
 
 @pytest.mark.parametrize("name", SETS)

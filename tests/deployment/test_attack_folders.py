@@ -176,8 +176,8 @@ def test_a_folder_that_died_in_the_making_is_not_there(whole, tmp_path, monkeypa
         return called
 
     made = RunFolder.open(whole)
-    monkeypatch.setattr(run_folder, "_write", deadly(run_folder._write))
-    monkeypatch.setattr(run_folder, "_replace", deadly(run_folder._replace))
+    monkeypatch.setattr(run_folder, "write", deadly(run_folder.write))
+    monkeypatch.setattr(run_folder, "replace_file", deadly(run_folder.replace_file))
     with contextlib.suppress(KeyboardInterrupt):
         RunFolder.create(tmp_path / "new", made.configuration(), made.terms(), {}, made.commit().tensors)
     assert (tmp_path / "new").exists() is (place == 6)

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from onlooker import config, run
-from onlooker.engines import loop
 from onlooker.errors import DataError
 from onlooker.folder import RunFolder
 from onlooker.methods.dpsgd import clipped_sum
-from onlooker.methods.method import initial_state
+from onlooker.models import evaluate
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.random import Seeded, System
-from onlooker.round import play
+from playing import begin, one_round, rows_of
 
+NOTHING = np.empty(0, dtype=np.float32)
 CPU = torch.device("cpu")
 DP_SGD = {"data.expected-records": 240, "sampling.records.rate": 0.1}
 
@@ -41,7 +41,7 @@ def silos():
 
 def digest_of(study, state, round=1):
     found = []
-    play(study, state, round, found.append)
+    one_round(study, state, round, found.append)
     return found[0]
 
 
@@ -51,17 +51,17 @@ def test_nothing_is_released_before_it_is_charged(monkeypatch, method):
     study, events = study_of(method), []
     release = Channel.release
     monkeypatch.setattr(Channel, "release", lambda *arguments: events.append("release") or release(*arguments))
-    play(study, initial_state(study.model, study.source), 1, lambda digest: events.append("charge"))
+    one_round(study, begin(study)[0], 1, lambda digest: events.append("charge"))
     assert events == ["charge", "release"]
 
 
 def test_what_is_charged_is_what_is_released():
     """Equal bytes have one digest; another round, seed or model has another."""
     study = study_of("feddecouple")
-    state = initial_state(study.model, study.source)
+    state = begin(study)[0]
     first = digest_of(study, state)
     assert first == digest_of(study, state)
-    moved = replace(state, parameters=state.parameters + np.float32(0.1))
+    moved = replace(state, models=state.models + np.float32(0.1))
     others = [
         digest_of(study, state, 2),
         digest_of(study, moved),
@@ -89,11 +89,11 @@ def test_what_only_a_simulator_sees_stays_under_its_tag(tmp_path, method):
 def local(study, client=0, records=None, round=1):
     """The row of one silo of a study of dp-sgd, and its channel."""
     (channel,) = study.method.terms.channels
-    state = initial_state(study.model, study.source)
+    state = begin(study)[0]
     examples = study.federation.clients[client]
     chosen = examples if records is None else examples.take(np.arange(records))
     stream = study.source.stream("local training", round, f"client:{client}")
-    return study.method.local(study.model, state.parameters, chosen, stream, CPU)["model"], channel
+    return study.method.local(study.model, state.models[0], NOTHING, chosen, stream, CPU).rows["model"], channel
 
 
 def test_a_record_is_clipped_below_the_clip_that_is_booked():
@@ -112,11 +112,11 @@ def test_a_silo_draws_its_records_by_their_coins(silos):
 
 def test_a_short_gradient_is_not_stretched(silos):
     """Clipping shortens; a record whose gradient is within the clip adds just that."""
-    state = initial_state(silos.model, silos.source)
+    state = begin(silos)[0]
     examples = silos.federation.clients[0].take(np.arange(20))
     stream = Seeded(1).stream("x")
     loose, looser = (
-        clipped_sum(silos.model, state.parameters, examples, clip, stream, CPU) for clip in (1000.0, 2000.0)
+        clipped_sum(silos.model, state.models[0], examples, clip, stream, CPU) for clip in (1000.0, 2000.0)
     )
     assert np.allclose(loose, looser, atol=1e-9) and np.linalg.norm(loose) < 100
 
@@ -143,11 +143,9 @@ def test_the_method_itself_never_draws_beyond_the_cap(silos):
 def test_an_optimizer_starts_anew_in_every_round(optimizer):
     """Its moments are state, and state on a client carries every earlier record along (rule 6)."""
     study = study_of("feddecouple", training__momentum=0.9, training__optimizer=optimizer, training__learning_rate=0.01)
-    state = initial_state(study.model, study.source)
 
     def row(client, round):
-        arguments = (study.method, study.model, state.parameters, study.federation.clients, [client], round)
-        return dict(loop.run_clients(*arguments, study.source, study.device))[client]["model"]
+        return rows_of(study, [client], round)[client]
 
     alone = row(0, 5)
     for round in range(1, 5):
@@ -161,7 +159,7 @@ def test_training_leaves_the_global_generator_alone(method):
     torch.manual_seed(7)
     expected = torch.rand(4)
     torch.manual_seed(7)
-    play(study, initial_state(study.model, study.source), 1, lambda digest: None)
+    one_round(study, begin(study)[0])
     assert torch.equal(torch.rand(4), expected)
 
 
@@ -171,7 +169,7 @@ def test_a_run_without_a_seed_has_the_same_clients_again_and_other_noise():
     for mine, theirs in zip(one.federation.clients, two.federation.clients, strict=True):
         assert np.array_equal(mine.features, theirs.features)
     assert not one.source.repeatable
-    state = initial_state(one.model, Seeded(1))
+    state = begin(one, Seeded(1))[0]
     assert digest_of(one, state) != digest_of(two, state)
 
 
@@ -179,9 +177,9 @@ def test_descent_goes_down():
     """Without noise the loss falls: the released direction has the right sign, whoever adds it up."""
     for method in ("dp-fedavg", "feddecouple", "dp-sgd"):
         study = study_of(method, privacy__noise_multiplier=0.0, training__learning_rate=0.5)
-        state = initial_state(study.model, study.source)
-        before = run._evaluated(study, state, 1)["loss"]
+        state = begin(study)[0]
+        before = evaluate(study.model, state.models[0], study.federation.test)["loss"]
         for round in range(1, 4):
-            state = play(study, state, round, lambda digest: None).state
-        after = run._evaluated(study, state, 1)["loss"]
+            state = one_round(study, state, round).state
+        after = evaluate(study.model, state.models[0], study.federation.test)["loss"]
         assert math.isfinite(after) and after < before - 0.1

@@ -10,8 +10,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from onlooker import config, display, run
+from onlooker import config, display
 from onlooker.errors import TermsError
+from onlooker.evaluation import evaluated
 from onlooker.models import evaluate
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.forecast import forecast
@@ -23,6 +24,7 @@ from onlooker.privacy.statement import find, to_json, worst
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.training import Training
+from playing import begin
 
 
 def ledger_of(clients=3, size=100, rounds=10):
@@ -87,9 +89,9 @@ def test_a_run_is_measured_on_the_test_set():
     table = ["task.method=dp-fedavg", "data.name=digits", "model.name=logistic", "privacy.noise-multiplier=1.0"]
     study = config.study(config.prepare(config.parse("", table), Path()), torch.device("cpu"))
     rng = np.random.default_rng(1)
-    state = run._state(study.model, run.Commit(0, run.starting_tensors(study)))
-    state = type(state)(rng.normal(size=study.model.size).astype(np.float32), state.momentum)
-    assert run._evaluated(study, state, 1) == evaluate(study.model, state.parameters, study.federation.test)
+    state, kept = begin(study)
+    state = type(state)(rng.normal(size=(1, study.model.size)).astype(np.float32), state.momentum)
+    assert evaluated(study, state, kept).metrics == evaluate(study.model, state.models[0], study.federation.test)
 
 
 def test_all_take_part_says_so():

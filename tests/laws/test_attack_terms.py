@@ -168,7 +168,7 @@ def test_rows_are_bounded_for_the_unit_that_is_priced():
     assert terms(summed, ALL, unit="record", training=records).has_guarantee(0, "public")
     for wrong, unit in (
         (summed, "client"),
-        (channel(), "record"),
+        (channel(), "record"),  # whose records coins cannot draw, for its rows are clipped as a whole
         (replace(summed, max_records=100), "record"),
         (replace(summed, bounds=0.5), "record"),
     ):

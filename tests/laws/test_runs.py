@@ -9,15 +9,13 @@ import pytest
 import torch
 
 from onlooker import config, run
-from onlooker.engines import loop
 from onlooker.errors import DataError
 from onlooker.folder import RunFolder
 from onlooker.methods.dpsgd import clipped_sum
-from onlooker.methods.method import initial_state
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.random import Seeded
 from onlooker.privacy.statement import find
-from onlooker.round import play
+from playing import begin, one_round, rows_of
 
 METHODS = {
     "fedavg": {},
@@ -126,9 +124,9 @@ def test_asking_for_epsilon_changes_nothing(tmp_path):
 def test_a_round_without_anybody(method):
     """Noise alone where servers add it, and the model as it was where clients do; charged in either case."""
     study = config.study(prepared(method, sampling__clients__rate=1e-9), torch.device("cpu"))
-    state, charges = initial_state(study.model, study.source), []
-    played = play(study, state, 1, charges.append)
-    moved = played.state.parameters.astype(float) - state.parameters
+    state, charges = begin(study)[0], []
+    played = one_round(study, state, 1, charges.append)
+    moved = played.state.models.astype(float) - state.models
     assert len(charges) == 1 and played.simulation["clients"] == 0
     if method.endswith("clients"):
         assert not moved.any()
@@ -140,7 +138,7 @@ def test_a_round_without_anybody(method):
 
 def test_the_charge_comes_before_the_release():
     study = config.study(prepared("feddecouple"), torch.device("cpu"))
-    state = initial_state(study.model, study.source)
+    state = begin(study)[0]
 
     class Refused(Exception):
         pass
@@ -149,31 +147,31 @@ def test_the_charge_comes_before_the_release():
         raise Refused
 
     with pytest.raises(Refused):
-        play(study, state, 1, refuse)
+        one_round(study, state, 1, refuse)
 
 
 def test_chunking_changes_nothing_beyond_float_error(monkeypatch):
     study = config.study(prepared("dp-sgd"), torch.device("cpu"))
-    state = initial_state(study.model, study.source)
+    state = begin(study)[0]
     examples = study.federation.clients[0].take(np.arange(50))
     sums = []
     for numbers in (2**23, 7 * study.model.size, 1):
         monkeypatch.setattr("onlooker.methods.dpsgd._GRADIENT_NUMBERS_AT_ONCE", numbers)
         stream = Seeded(1).stream("x")
-        sums.append(clipped_sum(study.model, state.parameters, examples, 0.3, stream, torch.device("cpu")))
+        sums.append(clipped_sum(study.model, state.models[0], examples, 0.3, stream, torch.device("cpu")))
     assert np.allclose(sums[0], sums[1], atol=1e-5) and np.allclose(sums[0], sums[2], atol=1e-5)
 
 
 def test_each_record_is_clipped_on_its_own():
     """The sum of clipped gradients is what autograd gives record by record, and one record never adds more than C'."""
     study = config.study(prepared("dp-sgd"), torch.device("cpu"))
-    state = initial_state(study.model, study.source)
+    state = begin(study)[0]
     examples = study.federation.clients[0].take(np.arange(12))
     clip, stream = 0.3, Seeded(1).stream("x")
-    found = clipped_sum(study.model, state.parameters, examples, clip, stream, torch.device("cpu"))
+    found = clipped_sum(study.model, state.models[0], examples, clip, stream, torch.device("cpu"))
     expected = np.zeros(study.model.size)
     for place in range(12):
-        module = study.model.fresh(state.parameters)
+        module = study.model.fresh(state.models[0])
         outputs = module(torch.from_numpy(examples.features[place : place + 1]))
         study.model.losses(outputs, torch.from_numpy(examples.labels[place : place + 1])).sum().backward()
         row = np.concatenate([p.grad.numpy().reshape(-1) for p in module.parameters()]).astype(float)
@@ -182,41 +180,35 @@ def test_each_record_is_clipped_on_its_own():
     assert np.allclose(found, expected, atol=1e-5)
     for place in range(12):
         alone = clipped_sum(
-            study.model, state.parameters, examples.take(np.array([place])), clip, stream, torch.device("cpu")
+            study.model, state.models[0], examples.take(np.array([place])), clip, stream, torch.device("cpu")
         )
         assert math.sqrt(sum(x * x for x in alone.tolist())) <= clip
 
 
 def test_a_record_whose_gradient_is_not_finite_adds_nothing():
     study = config.study(prepared("dp-sgd"), torch.device("cpu"))
-    state = initial_state(study.model, study.source)
+    state = begin(study)[0]
     examples = study.federation.clients[0].take(np.arange(5))
     spoiled = examples.features.copy()
     spoiled[2] = np.inf
     rest = examples.take(np.array([0, 1, 3, 4]))
     args = (0.3, Seeded(1).stream("x"), torch.device("cpu"))
-    with_it = clipped_sum(study.model, state.parameters, type(examples)(spoiled, examples.labels), *args)
-    assert np.allclose(with_it, clipped_sum(study.model, state.parameters, rest, *args), atol=1e-6)
+    with_it = clipped_sum(study.model, state.models[0], type(examples)(spoiled, examples.labels), *args)
+    assert np.allclose(with_it, clipped_sum(study.model, state.models[0], rest, *args), atol=1e-6)
 
 
 def test_the_order_of_clients_changes_no_row():
     study = config.study(prepared("feddecouple"), torch.device("cpu"))
-    state = initial_state(study.model, study.source)
-    arguments = (study.method, study.model, state.parameters, study.federation.clients)
-    rest = (1, study.source, study.device)
-    forward = dict(loop.run_clients(*arguments, range(4), *rest))
-    backward = dict(loop.run_clients(*arguments, reversed(range(4)), *rest))
-    assert all(np.array_equal(forward[client]["model"], backward[client]["model"]) for client in range(4))
+    forward, backward = rows_of(study, range(4)), rows_of(study, reversed(range(4)))
+    assert all(np.array_equal(forward[client], backward[client]) for client in range(4))
 
 
 def test_an_optimizer_never_survives_a_round():
     """Momentum within a round changes the row; the next round of the same data starts as if there had been none."""
     study = config.study(prepared("feddecouple", training__momentum=0.9, training__steps=4), torch.device("cpu"))
-    state = initial_state(study.model, study.source)
-    arguments = (study.method, study.model, state.parameters, study.federation.clients, [0])
-    first = dict(loop.run_clients(*arguments, 1, study.source, study.device))[0]["model"]
-    dict(loop.run_clients(*arguments, 2, study.source, study.device))
-    again = dict(loop.run_clients(*arguments, 1, study.source, study.device))[0]["model"]
+    first = rows_of(study, [0])[0]
+    rows_of(study, [0], round=2)
+    again = rows_of(study, [0])[0]
     assert np.array_equal(first, again)
 
 
@@ -229,10 +221,9 @@ def test_public_weights_weigh_rows_and_divisor_alike():
         "privacy__clip": 50.0,
     }
     study = config.study(prepared("dp-fedavg", data__weights=[3.0, 1.0], **settings), torch.device("cpu"))
-    state = initial_state(study.model, study.source)
-    arguments = (study.method, study.model, state.parameters, study.federation.clients, range(2), 1, study.source)
-    rows = {client: row["model"] for client, row in loop.run_clients(*arguments, study.device)}
-    moved = play(study, state, 1, lambda digest: None).state.parameters.astype(float) - state.parameters
+    state = begin(study)[0]
+    rows = rows_of(study, range(2))
+    moved = one_round(study, state).state.models[0].astype(float) - state.models[0]
     assert np.allclose(moved, (3 * rows[0] + rows[1]) / 4, atol=1e-5)
     assert not np.allclose(moved, (rows[0] + rows[1]) / 2, atol=1e-3)
 

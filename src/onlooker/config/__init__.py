@@ -1,6 +1,6 @@
 """One TOML file, checked whole before anything else happens, and what it builds."""
 
-from onlooker.config.build import Prepared, as_toml, changed, prepare, study, warnings_of
+from onlooker.config.build import Prepared, as_toml, changed, prepare, sides_of, study, warnings_of
 from onlooker.config.load import load, parse
 from onlooker.config.schema import Configuration
 from onlooker.config.terms import Agreement
@@ -14,6 +14,7 @@ __all__ = [
     "load",
     "parse",
     "prepare",
+    "sides_of",
     "study",
     "warnings_of",
 ]

@@ -12,6 +12,7 @@ import torch
 from onlooker import data, models
 from onlooker.config.kinds import kind_of
 from onlooker.config.schema import Configuration
+from onlooker.config.tables import parts_of
 from onlooker.config.terms import Agreement, agree
 from onlooker.errors import ConfigError, DataError
 from onlooker.methods.method import Method
@@ -59,9 +60,23 @@ def prepare(configuration: Configuration, base: Path) -> Prepared:
     model = models.build(
         configuration.model.name, description.shape, description.outputs, description.task, description.symbols
     )
-    agreement = agree(configuration, kind, model.size)
-    method = kind.make(agreement.terms, configuration)
+    parts = parts_of(configuration, kind, model)
+    agreement = agree(configuration, kind, parts)
+    method = kind.make(agreement.terms, configuration, parts)
     return Prepared(configuration, description, model, agreement, method, kind.printed(agreement.terms))
+
+
+def sides_of(prepared: Prepared) -> list[str]:
+    """Both sides of a split model, a line each; empty where it is not split."""
+    parts = prepared.method.parts
+    if not len(parts.private):
+        return []
+    counts = parts.sides(prepared.model.layout)
+    lines: list[str] = []
+    for side, place, total in (("public", 1, len(parts.public)), ("private", 2, len(parts.private))):
+        listed = ", ".join(f"{row[0]} {row[place]:,}" for row in counts if row[place])
+        lines.append(f"{side.capitalize()} part, {total:,} of {prepared.model.size:,} parameters: {listed}")
+    return lines
 
 
 def study(prepared: Prepared, device: torch.device) -> Study:
@@ -203,9 +218,11 @@ def _unused(configuration: Configuration) -> list[str]:
         reason = "dp-sgd takes one step a round, over the records that sampling.records draws"
     else:
         given = {"data.expected-records": table.expected_records, "data.max-records": table.max_records}
+        if configuration.privacy.unit == "record":
+            given.pop("data.expected-records")
         unused = {key: value for key, value in given.items() if value is not None}
-        if configuration.sampling.records:
-            unused["sampling.records.rate"] = configuration.sampling.records.rate
+        if configuration.sampling.records and not kind_of(configuration.task.method).draws_batches:
+            unused["sampling.records.name"] = configuration.sampling.records.name
         reason = "only where the unit is a record does a silo draw records"
     return [f"{key} = {value} is not used: {reason}." for key, value in unused.items()]
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Literal, cast
 
 from onlooker import _check
 from onlooker.config.kinds import Kind
 from onlooker.config.schema import Configuration
+from onlooker.config.tables import batches_of
 from onlooker.errors import ConfigError, TermsError, UnpricedError
 from onlooker.privacy.mechanisms import Gaussian, Mechanism, RoundedGaussian
 from onlooker.privacy.sampling import ClientSampling, Everyone, Poisson, PoissonRecords, fixed_size
 from onlooker.privacy.summation import Plain, Shared, Summation
+from onlooker.privacy.terms import Terms
+from onlooker.privacy.topology import Groups
 from onlooker.privacy.training import Training
 from onlooker.types import Adjacency, NoisedBy, Unit
 
+_MOST_PEERS = 6
 _UNITS = ("client", "person", "record", "none")
 _ADJACENCIES = ("zero-out", "add-or-remove", "replace-one")
 _MECHANISMS: Mapping[str, Callable[[float], Mechanism]] = {"gaussian": RoundedGaussian, "float-gaussian": Gaussian}
@@ -52,9 +56,9 @@ def noised_by_of(configuration: Configuration, summation: Summation) -> NoisedBy
     return cast(NoisedBy, name)
 
 
-def bounds_of(configuration: Configuration, unit: Unit) -> float | tuple[float, ...]:
-    """What one unit of each client adds at the most: its clip times its weight."""
-    clip, weights = configuration.privacy.clip, weights_of(configuration, unit)
+def bounds_of(configuration: Configuration, unit: Unit, own_clip: float | None = None) -> float | tuple[float, ...]:
+    """What one unit of each client adds at the most: its clip (or a group's own) times its weight."""
+    clip, weights = configuration.privacy.clip if own_clip is None else own_clip, weights_of(configuration, unit)
     if isinstance(clip, list) and unit == "record":
         raise TermsError(f"privacy.clip = {clip} must be one number where the unit is a record.")
     for one in clip if isinstance(clip, list) else [clip]:
@@ -129,12 +133,12 @@ def client_sampling_of(configuration: Configuration, kind: Kind) -> ClientSampli
     return Poisson(tuple(float(one) for one in rate) if isinstance(rate, list) else float(rate), cover)
 
 
-def training_of(configuration: Configuration, kind: Kind) -> Training:
+def training_of(configuration: Configuration, kind: Kind, unit: Unit, keeps: Literal["nothing", "state"]) -> Training:
     """What a silo draws and keeps."""
     if not kind.by_records:
-        return Training()
+        return _training_in_batches(configuration, kind, unit, keeps)
     table = configuration.sampling.records
-    name, rate = (table.name, table.rate) if table else ("poisson", 0.01)
+    name, rate = (table.name, table.rate) if table else ("poisson", None)
     if name != "poisson":
         raise ConfigError(f'sampling.records.name = "{name}" is not built for dp-sgd; choose poisson.')
     expected = configuration.data.expected_records
@@ -143,11 +147,24 @@ def training_of(configuration: Configuration, kind: Kind) -> Training:
             "data.expected-records is missing; name the public number of records that a silo is taken to have, which "
             "the released mean is divided by."
         )
+    rate = 0.01 if rate is None else rate
     return Training("nothing", PoissonRecords(rate), expected, configuration.data.max_records or 2 * expected)
 
 
-def observers_of(configuration: Configuration, kind: Kind) -> tuple[str, ...]:
-    """The threat model: those named, or every role that there is."""
+def _training_in_batches(
+    configuration: Configuration, kind: Kind, unit: Unit, keeps: Literal["nothing", "state"]
+) -> Training:
+    expected = configuration.data.expected_records
+    if unit == "record" and expected is None and kind.draws_batches:
+        raise ConfigError(
+            "data.expected-records is missing; name the public number of records that every client draws from at the "
+            "least, which the rate of a record rests on."
+        )
+    return Training(keeps, batches_of(configuration, kind), expected if unit == "record" else None)
+
+
+def observers_of(configuration: Configuration, kind: Kind, terms: Terms) -> tuple[str, ...]:
+    """The threat model: those named, or every role that there is, and with groups a client of each of the first."""
     named = configuration.privacy.observers
     if named is not None:
         if not named:
@@ -155,10 +172,18 @@ def observers_of(configuration: Configuration, kind: Kind) -> tuple[str, ...]:
         return tuple(named)
     summation = summation_of(configuration, kind)
     if not isinstance(summation, Shared):
-        return ("public", "coordinator")
+        return ("public", "coordinator", *_peers(terms))
     every = "+".join(f"aux:{server}" for server in range(summation.count))
     hosted = [f"aux:{server}+client:{host}" for server, host in enumerate(summation.hosted_by)]
-    return ("public", "coordinator", "aux:0", *hosted, every)
+    return ("public", "coordinator", "aux:0", *hosted, every, *_peers(terms))
+
+
+def _peers(terms: Terms) -> tuple[str, ...]:
+    """A client of each of the first groups, of that group alone if there is one: the report draws all pairs."""
+    if not isinstance(terms.topology, Groups):
+        return ()
+    chosen = (min(members, key=lambda one: (terms.topology.copies(one), one)) for members in terms.topology.members)
+    return tuple(dict.fromkeys(f"client:{one}" for one in chosen))[:_MOST_PEERS]
 
 
 def refuse_impossible(configuration: Configuration, unit: Unit) -> None:
@@ -172,10 +197,6 @@ def refuse_unbuilt(configuration: Configuration) -> None:
     """Refuse what the file can say but no method does yet."""
     privacy = configuration.privacy
     for key, value, built in (
-        ("split", configuration.split, None),
-        ("groups", configuration.groups, None),
-        ("privacy.divisor", privacy.divisor, "public"),
-        ("privacy.clip-mode", privacy.clip_mode, "update"),
         ("privacy.adaptive-clip", privacy.adaptive_clip, None),
         ("privacy.bands", privacy.bands, None),
         ("evaluation.private", configuration.evaluation.private, False),

@@ -91,7 +91,7 @@ class RecordSamplingTable(Table):
     """Which records of a silo are used in a round."""
 
     name: str = "poisson"
-    rate: float = 0.01
+    rate: float | None = None
 
 
 class SamplingTable(Table):
@@ -99,6 +99,30 @@ class SamplingTable(Table):
 
     clients: ClientSamplingTable | None = None
     records: RecordSamplingTable | None = None
+
+
+class SplitTable(Table):
+    """Which parameters leave a client: by globs of their names, or by a share of each."""
+
+    public: str | list[str] | None = None
+    private: str | list[str] | None = None
+    ratio: float | str | None = None
+    rule: Literal["mask-per-layer"] = "mask-per-layer"
+
+
+class GroupsTable(Table):
+    """Overlapping groups: listed, built, or read from a file; lists of rates, clips and noises have one for each."""
+
+    members: list[list[int]] | None = None
+    structure: str | None = None
+    groups: Count | None = None
+    overlap: Count = 1
+    file: str | None = None
+    mixing_period: Count = 1
+    rate: list[float] | None = None
+    clip: list[float] | None = None
+    noise_multiplier: list[float] | None = None
+    publish: list[int] = []
 
 
 class ServersTable(Table):
@@ -145,8 +169,8 @@ class Configuration(Table):
     model: ModelTable = ModelTable()
     training: TrainingTable = TrainingTable()
     sampling: SamplingTable = SamplingTable()
-    split: dict[str, Any] | None = None
-    groups: dict[str, Any] | None = None
+    split: SplitTable | None = None
+    groups: GroupsTable | None = None
     servers: ServersTable | None = None
     privacy: PrivacyTable = PrivacyTable()
     evaluation: EvaluationTable = EvaluationTable()

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from onlooker import _check
-from onlooker.config import choices
+from onlooker.config import choices, tables
 from onlooker.config.kinds import Kind
 from onlooker.config.schema import Configuration
-from onlooker.errors import TermsError
+from onlooker.errors import ConfigError, TermsError, UnpricedError
+from onlooker.models import Parts
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.grid import Grid, choose_fraction_bits
 from onlooker.privacy.mechanisms import NoNoise
-from onlooker.privacy.sampling import ClientSampling
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.target import noise_for
 from onlooker.privacy.terms import Terms
-from onlooker.privacy.training import Training
+from onlooker.privacy.topology import Groups
 from onlooker.types import Unit
 
 _PLAIN_RING_BITS = 64  # nothing is saved by a narrow ring where rows are summed in one place
@@ -37,8 +39,8 @@ class Agreement:
     target: float | None
 
 
-def agree(configuration: Configuration, kind: Kind, size: int) -> Agreement:
-    """The agreement that a configuration comes to for a model of `size` parameters.
+def agree(configuration: Configuration, kind: Kind, parts: Parts) -> Agreement:
+    """The agreement that a configuration comes to for a model of these parts.
 
     Raises:
         OnlookerError: one sentence for the first impossible, unbuilt or unpriceable choice.
@@ -46,7 +48,7 @@ def agree(configuration: Configuration, kind: Kind, size: int) -> Agreement:
     choices.refuse_unbuilt(configuration)
     privacy = configuration.privacy
     unit = choices.unit_of(configuration, kind)
-    observers = choices.observers_of(configuration, kind)
+    at = _terms_at(configuration, kind, unit, parts)
     if unit == "none":
         if privacy.epsilon is not None or privacy.noise_multiplier:
             raise TermsError(
@@ -57,56 +59,116 @@ def agree(configuration: Configuration, kind: Kind, size: int) -> Agreement:
                 'privacy.unit = "none" sums rows without a bound, which no ring can hold; leave out [servers].'
             )
         choices.refuse_impossible(configuration, unit)
-        terms = _terms(configuration, kind, unit, size, 0.0)
+        terms = at(0.0)
+        observers = choices.observers_of(configuration, kind, terms)
         return Agreement(_with_known(terms, observers), observers, None)
-    if privacy.epsilon is not None and privacy.noise_multiplier is not None:
-        raise TermsError(
-            f"privacy.epsilon = {privacy.epsilon} and privacy.noise-multiplier = {privacy.noise_multiplier} say the "
-            "same thing twice; name one of them."
-        )
-    if privacy.epsilon is not None:
-        _check.positive(privacy__epsilon=privacy.epsilon)
-        multiplier = noise_for(privacy.epsilon, lambda z: _terms(configuration, kind, unit, size, z), observers)
-    elif privacy.noise_multiplier is not None:
-        _check.non_negative(privacy__noise_multiplier=privacy.noise_multiplier)
-        multiplier = privacy.noise_multiplier
-    else:
+    own = configuration.groups.noise_multiplier if configuration.groups else None
+    given = {
+        "privacy.epsilon": privacy.epsilon,
+        "privacy.noise-multiplier": privacy.noise_multiplier,
+        "groups.noise-multiplier": own,
+    }
+    named = [f"{key} = {value}" for key, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise TermsError(f"{' and '.join(named)} say the same thing twice; name one of them.")
+    if not named:
         raise TermsError(
             "privacy.epsilon is missing; name it, or privacy.noise-multiplier, to say how much noise is added."
         )
-    terms = _terms(configuration, kind, unit, size, multiplier)
+    observers = choices.observers_of(configuration, kind, at(1.0))
+    if privacy.epsilon is not None:
+        _check.positive(privacy__epsilon=privacy.epsilon)
+        terms = at(noise_for(privacy.epsilon, at, observers))
+    else:
+        if privacy.noise_multiplier is not None:
+            _check.non_negative(privacy__noise_multiplier=privacy.noise_multiplier)
+        terms = at(privacy.noise_multiplier or 0.0)
     return Agreement(_with_known(terms, observers), observers, privacy.epsilon)
 
 
-def _terms(configuration: Configuration, kind: Kind, unit: Unit, size: int, multiplier: float) -> Terms:
-    clients = configuration.data.clients
+def _terms_at(configuration: Configuration, kind: Kind, unit: Unit, parts: Parts) -> Callable[[float], Terms]:
+    """The terms as a function of the noise multiplier: everything else is settled once."""
+    privacy = configuration.privacy
     sampling = choices.client_sampling_of(configuration, kind)
-    training = choices.training_of(configuration, kind)
-    return Terms(
+    keeps: Literal["nothing", "state"] = "state" if len(parts.private) else "nothing"
+    interval = tables.interval_of(configuration, kind)
+    counted = _counted(configuration, unit)
+    shared = kind.intervals == "shared" and interval > 1
+    first = Terms(
         unit=unit,
-        adjacency=choices.adjacency_of(configuration.privacy.adjacency),
-        delta=configuration.privacy.delta,
-        rounds=configuration.task.rounds,
-        clients=clients,
+        adjacency=choices.adjacency_of(privacy.adjacency),
+        delta=privacy.delta,
+        rounds=configuration.task.rounds // interval,
+        clients=configuration.data.clients,
         sampling=sampling,
-        training=training,
-        channels=(_channel(configuration, kind, unit, size, multiplier, sampling, training),),
+        training=choices.training_of(configuration, kind, unit, keeps),
+        channels=(),
         weights=choices.weights_of(configuration, unit),
+        topology=tables.topology_of(configuration, kind),
+        counted=counted,
+        interval=interval,
+        within="shared" if shared else "alone",
     )
+    return lambda multiplier: replace(first, channels=_channels(configuration, kind, first, parts, multiplier))
+
+
+def _counted(configuration: Configuration, unit: Unit) -> Literal["public", "realised"]:
+    """What sums are divided by; and whether a model may be clipped in place of an update (rule 1)."""
+    privacy, method = configuration.privacy, configuration.task.method
+    _check.one_of(("public", "realised"), privacy__divisor=privacy.divisor)
+    _check.one_of(("update", "model"), privacy__clip_mode=privacy.clip_mode)
+    for key, value, usual in (
+        ("divisor", privacy.divisor, "public"),
+        ("clip-mode", privacy.clip_mode, "update"),
+    ):
+        if value != usual and method != "ms-pafl":
+            raise ConfigError(f'privacy.{key} = "{value}" is not built for {method}; write "{usual}".')
+    sampling = configuration.sampling.clients
+    everyone = sampling is not None and sampling.name == "all"
+    if privacy.clip_mode == "model" and not (everyone or privacy.divisor == "realised"):
+        raise UnpricedError(
+            'privacy.clip-mode = "model" with a public divisor would shrink the model by the share that takes part; '
+            'write privacy.divisor = "realised", or sampling.clients.name = "all".'
+        )
+    if privacy.clip_mode == "model" and configuration.groups is not None:
+        raise UnpricedError(
+            'privacy.clip-mode = "model" is not built for groups, whose models start from different ones; write '
+            '"update".'
+        )
+    return "realised" if privacy.divisor == "realised" and unit != "none" else "public"
+
+
+def _channels(
+    configuration: Configuration, kind: Kind, terms: Terms, parts: Parts, multiplier: float
+) -> tuple[Channel, ...]:
+    """One channel, or one for each group with its own clip and noise."""
+    size = len(parts.public)
+    if terms.unit == "none":
+        return (Channel(size + 1, NoNoise(), None, "server"),)  # one more coordinate: the weights travel along
+    if not isinstance(terms.topology, Groups):
+        bounds = choices.bounds_of(configuration, terms.unit)
+        return (_channel(configuration, kind, terms, parts, multiplier, bounds, "model"),)
+    table = configuration.groups
+    assert table is not None
+    found: list[Channel] = []
+    for group in range(terms.groups):
+        clip = table.clip[group] if table.clip else None
+        bounds = tables.scaled(choices.bounds_of(configuration, terms.unit, clip), terms.interval)
+        own = table.noise_multiplier[group] if table.noise_multiplier else multiplier
+        found.append(_channel(configuration, kind, terms, parts, own, bounds, f"model/{group}"))
+    return tuple(found)
 
 
 def _channel(
     configuration: Configuration,
     kind: Kind,
-    unit: Unit,
-    size: int,
+    terms: Terms,
+    parts: Parts,
     multiplier: float,
-    sampling: ClientSampling,
-    training: Training,
+    bounds: float | tuple[float, ...],
+    name: str,
 ) -> Channel:
-    if unit == "none":
-        return Channel(size + 1, NoNoise(), None, "server")  # one more coordinate: the weights travel along
-    bounds = choices.bounds_of(configuration, unit)
+    sampling, training, size = terms.sampling, terms.training, len(parts.public)
     summation = choices.summation_of(configuration, kind)
     noised_by = choices.noised_by_of(configuration, summation)
     cohort = sampling.size if sampling.name == "fixed-size" else configuration.data.clients
@@ -114,7 +176,7 @@ def _channel(
     adders = cohort if noised_by == "clients" else summation.servers
     bits = configuration.servers.ring_bits if configuration.servers else 32
     ring = bits if isinstance(summation, Shared) else _PLAIN_RING_BITS
-    fraction = choose_fraction_bits(ring, rows, multiplier, adders, dimension=size, unit=unit)
+    fraction = choose_fraction_bits(ring, rows, multiplier, adders, dimension=size, unit=terms.unit)
     clip = max(bounds) if isinstance(bounds, tuple) else bounds
     return Channel(
         size=size,
@@ -124,12 +186,14 @@ def _channel(
         summation=summation,
         bounds=bounds,
         sums_records=kind.by_records,
-        max_records=training.max_records or 1,
+        max_records=training.max_records or 1 if kind.by_records else 1,
+        part=parts.rule,
+        name=name,
     )
 
 
 def _with_known(terms: Terms, observers: tuple[str, ...]) -> Terms:
     """The same terms, once every observer named is known to them."""
     for observer in observers:
-        terms.views(0, observer)
+        terms.coalition(observer)
     return terms

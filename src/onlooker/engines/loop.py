@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 
-from onlooker.methods.method import Method, Vector
+from onlooker.methods.method import Local, Method, Vector
 from onlooker.models import Model
 from onlooker.privacy.random import Source
-from onlooker.types import Examples, Row
+from onlooker.types import Examples
+
+
+@dataclass(frozen=True)
+class Job:
+    """One client's part of a round.
+
+    Attributes:
+        client: who.
+        party: the name that its streams of this round have: one client may train in several groups.
+        received: `float32[p]`, the public part that it starts from.
+        kept: `float32[a]`, the private part that it holds.
+    """
+
+    client: int
+    party: str
+    received: Vector
+    kept: Vector
 
 
 def run_clients(
     method: Method,
     model: Model,
-    received: Vector,
     clients: Sequence[Examples],
-    cohort: Iterable[int],
+    jobs: Iterable[Job],
     round: int,
     source: Source,
     device: torch.device,
-) -> Iterator[tuple[int, Mapping[str, Row]]]:
-    """Each client of the cohort with its rows, one for each channel, in the cohort's order.
+) -> Iterator[tuple[Job, Local]]:
+    """Each job with what it comes to, in order.
 
-    A client's stream depends on its number and the round alone, so the order changes nothing.
+    A client's stream depends on the names of the party and the round alone, so the order changes nothing.
     """
-    for client in cohort:
-        stream = source.stream("local training", round, f"client:{client}")
-        yield client, method.local(model, received, clients[client], stream, device)
+    for job in jobs:
+        stream = source.stream("local training", round, job.party)
+        yield job, method.local(model, job.received, job.kept, clients[job.client], stream, device)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from onlooker.models import Model
 from onlooker.privacy.random import Stream
+from onlooker.privacy.records import RecordBatches
 from onlooker.types import Examples, Row
 
 
@@ -27,6 +28,9 @@ class LocalDescent:
         learning_rate: eta.
         momentum: of the fresh optimizer, within a round.
         weight_decay: of the fresh optimizer.
+        records: how the records of a round's batches are drawn, where that is a matter of privacy; None for passes in
+            a new order each.
+        slots: the public number of records that `records` draws from at the least.
     """
 
     steps: int | None = 5
@@ -36,6 +40,8 @@ class LocalDescent:
     learning_rate: float = 0.1
     momentum: float = 0.0
     weight_decay: float = 0.0
+    records: RecordBatches | None = None
+    slots: int = 1
 
     def __call__(
         self, model: Model, received: NDArray[np.float32], examples: Examples, stream: Stream, device: torch.device
@@ -65,7 +71,10 @@ class LocalDescent:
         )
 
     def _batches(self, count: int, stream: Stream) -> Iterator[NDArray[np.int64]]:
-        """Batches of reshuffled passes; their order decides nothing private, so numpy draws it."""
+        """Those of `records`; or reshuffled passes, whose order decides nothing private, so that numpy draws it."""
+        if self.records is not None:
+            yield from self.records.draw(count, self.slots, stream)
+            return
         generator = np.random.default_rng(stream.seed())
         size = min(self.batch_size, count)
         left = self.steps if self.epochs is None else self.epochs * -(-count // size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +10,10 @@ import torch
 from torch.func import functional_call, grad, vmap
 
 from onlooker.errors import UnpricedError
-from onlooker.methods.method import ServerStep, State, Vector
-from onlooker.models import Model
+from onlooker.methods.method import Local, Released, ServerStep, State, Vector
+from onlooker.models import Model, Parts
 from onlooker.privacy.random import Stream
+from onlooker.privacy.sampling import PoissonRecords
 from onlooker.privacy.terms import Terms
 from onlooker.types import Examples, Row
 
@@ -32,7 +33,9 @@ class DPSGD:
 
     terms: Terms
     step: ServerStep
+    parts: Parts
     weight_decay: float = 0.0
+    epochs: int = 1
 
     def __post_init__(self) -> None:
         if self.terms.unit != "record" or self.terms.training.records is None:
@@ -41,20 +44,22 @@ class DPSGD:
             )
 
     def local(
-        self, model: Model, received: Vector, examples: Examples, stream: Stream, device: torch.device
-    ) -> Mapping[str, Row]:
+        self, model: Model, received: Vector, kept: Vector, examples: Examples, stream: Stream, device: torch.device
+    ) -> Local:
         """Minus the sum of the clipped gradients of the records drawn, `float64[d]`; zero where none was."""
         training, (channel,) = self.terms.training, self.terms.channels
-        assert training.records is not None
+        assert isinstance(training.records, PoissonRecords)
         drawn = training.records.draw(min(len(examples), training.max_records or len(examples)), stream)
-        return {channel.name: -clipped_sum(model, received, examples.take(drawn), channel.record_clip, stream, device)}
+        row = -clipped_sum(model, received, examples.take(drawn), channel.record_clip, stream, device)
+        return Local({"model": row}, kept)
 
-    def update(self, state: State, released: Mapping[str, Row | None]) -> State:
+    def update(self, state: State, released: Sequence[Released]) -> State:
         """theta - eta times the released mean gradient, less the decay of the weights."""
-        mean = released["model"]
+        (one,) = released
+        mean = one["model"]
         if mean is None:
             return state
-        return self.step(state, mean - self.weight_decay * state.parameters.astype(np.float64))
+        return self.step(state, [mean - self.weight_decay * state.models[0].astype(np.float64)])
 
 
 def clipped_sum(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from onlooker.errors import UnpricedError
+from onlooker.methods.averaging import Averaging, refuse_another_unit
 from onlooker.methods.descent import LocalDescent
-from onlooker.methods.method import ServerStep, State, Vector
-from onlooker.models import Model
+from onlooker.methods.method import Local, Released, ServerStep, State, Vector
+from onlooker.models import Model, Parts
 from onlooker.privacy.random import Stream
 from onlooker.privacy.terms import Terms
-from onlooker.types import Examples, Row
+from onlooker.types import Examples
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class FedAvg:
     terms: Terms
     descent: LocalDescent
     step: ServerStep
+    parts: Parts
+    epochs: int = 1
 
     def __post_init__(self) -> None:
         if self.terms.unit != "none":
@@ -37,45 +40,31 @@ class FedAvg:
             )
 
     def local(
-        self, model: Model, received: Vector, examples: Examples, stream: Stream, device: torch.device
-    ) -> Mapping[str, Row]:
+        self, model: Model, received: Vector, kept: Vector, examples: Examples, stream: Stream, device: torch.device
+    ) -> Local:
         """n_k Delta_k followed by n_k, `float64[d + 1]`."""
-        delta = self.descent(model, received, examples, stream, device)
-        return {"model": np.append(len(examples) * delta, len(examples))}
+        start = self.parts.join(received, kept)
+        delta = self.descent(model, start, examples, stream, device)
+        trained = (start.astype(np.float64) + delta)[self.parts.private].astype(np.float32)
+        row = np.append(len(examples) * delta[self.parts.public], len(examples))
+        return Local({"model": row}, trained)
 
-    def update(self, state: State, released: Mapping[str, Row | None]) -> State:
+    def update(self, state: State, released: Sequence[Released]) -> State:
         """theta + eta_g sum(n_k Delta_k) / sum(n_k); unchanged where nobody took part."""
-        total = released["model"]
-        return state if total is None else self.step(state, total[:-1] / total[-1])
+        totals = [one["model"] for one in released]
+        return self.step(state, [None if total is None else total[:-1] / total[-1] for total in totals])
 
 
-@dataclass(frozen=True)
-class DPFedAvg:
+def dp_fedavg(terms: Terms, descent: LocalDescent, step: ServerStep, parts: Parts) -> Averaging:
     """DP-FedAvg: clipped updates, equal or public weights, Gaussian noise at the server or at the clients.
 
     McMahan et al. 2018, Algorithm 1 with the fixed-denominator estimator: clip C (paper: S), noise z C on the sum
     (sigma = z S / qW on the mean), and the public divisor q W.
 
     Guarantee: client level; each observer's epsilon is the ledger's.
+
+    Raises:
+        UnpricedError: if the terms guard another unit.
     """
-
-    terms: Terms
-    descent: LocalDescent
-    step: ServerStep
-
-    def __post_init__(self) -> None:
-        if self.terms.unit != "client":
-            raise UnpricedError(
-                f'task.method = "dp-fedavg" guards clients, so privacy.unit = "{self.terms.unit}" must be "client".'
-            )
-
-    def local(
-        self, model: Model, received: Vector, examples: Examples, stream: Stream, device: torch.device
-    ) -> Mapping[str, Row]:
-        """Delta_k, `float64[d]`; the channel clips it."""
-        return {"model": self.descent(model, received, examples, stream, device)}
-
-    def update(self, state: State, released: Mapping[str, Row | None]) -> State:
-        """theta + eta_g times the released mean; unchanged where there is none (noise by clients, nobody there)."""
-        mean = released["model"]
-        return state if mean is None else self.step(state, mean)
+    refuse_another_unit("dp-fedavg", terms)
+    return Averaging(terms, descent, step, parts)

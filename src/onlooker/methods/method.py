@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,31 +10,46 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from onlooker.models import Model
+from onlooker.models import Model, Parts
 from onlooker.privacy.random import Source, Stream
 from onlooker.privacy.terms import Terms
 from onlooker.types import Examples, Row
 
 Vector = NDArray[np.float32]
-"""`float32[d]`: the trainable parameters of a model as one vector."""
+"""`float32[d]`: the trainable parameters of a model, or a part of them, as one vector."""
+Released = Mapping[str, Row | None]
+"""What the channels of one group released, by kind of channel; None where nothing was."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What the coordinator keeps between rounds.
+    """What the coordinator keeps between rounds, made of releases alone.
 
     Attributes:
-        parameters: `float32[d]`, the global model theta^t.
-        momentum: `float32[d]` of server momentum: made of releases alone, hence post-processing.
+        models: `float32[g, p]`, the public part of the model of each group; one row where there are no groups.
+        momentum: `float32[g, p]` of server momentum: hence post-processing.
     """
 
-    parameters: Vector
-    momentum: Vector
+    models: NDArray[np.float32]
+    momentum: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Local:
+    """What one client's half of a round comes to.
+
+    Attributes:
+        rows: a row for each kind of channel, `float64[p]`, not yet clipped, noised or shared.
+        kept: `float32[a]`, the private part of the model as it is now: it never leaves the client.
+    """
+
+    rows: Mapping[str, Row]
+    kept: Vector
 
 
 @dataclass(frozen=True)
 class ServerStep:
-    """How the coordinator moves the model along a released mean: post-processing, which costs no privacy.
+    """How the coordinator moves a model along a released mean: post-processing, which costs no privacy.
 
     Attributes:
         learning_rate: eta_g; 1 adds the mean update as it is.
@@ -44,34 +59,51 @@ class ServerStep:
     learning_rate: float = 1.0
     momentum: float = 0.0
 
-    def __call__(self, state: State, direction: Row) -> State:
-        """The state after one step along `direction`, `float64[d]`."""
-        velocity = self.momentum * state.momentum.astype(np.float64) + direction
-        parameters = state.parameters.astype(np.float64) + self.learning_rate * velocity
-        momentum = velocity.astype(np.float32) if self.momentum else state.momentum
-        return State(parameters.astype(np.float32), momentum)
+    def __call__(self, state: State, directions: Sequence[Row | None]) -> State:
+        """The state after one step along each group's direction, `float64[p]`; None leaves a group as it was."""
+        models, momenta = state.models.copy(), state.momentum.copy()
+        for group, direction in enumerate(directions):
+            if direction is None:
+                continue
+            velocity = self.momentum * state.momentum[group].astype(np.float64) + direction
+            models[group] = state.models[group].astype(np.float64) + self.learning_rate * velocity
+            if self.momentum:
+                momenta[group] = velocity
+        return State(models, momenta)
 
 
 class Method(Protocol):
-    """A published method under its terms. Nothing a method holds outlives a round but what `State` says."""
+    """A published method under its terms.
+
+    Nothing a method holds outlives a round but what `State` says, and the private parts that clients keep.
+    """
 
     @property
     def terms(self) -> Terms:
         """All that decides the method's privacy."""
         ...
 
+    @property
+    def parts(self) -> Parts:
+        """Which parameters leave a client."""
+        ...
+
+    @property
+    def epochs(self) -> int:
+        """How often a round trains and shares within the group before it is summed under noise; 1 but for DP-OGL+."""
+        ...
+
     def local(
-        self, model: Model, received: Vector, examples: Examples, stream: Stream, device: torch.device
-    ) -> Mapping[str, Row]:
-        """One client's half: a row for each channel, `float64[d]`, not yet clipped, noised or shared."""
+        self, model: Model, received: Vector, kept: Vector, examples: Examples, stream: Stream, device: torch.device
+    ) -> Local:
+        """One client's half: from the public part that it received and the private part that it kept."""
         ...
 
-    def update(self, state: State, released: Mapping[str, Row | None]) -> State:
-        """The coordinator's half: the next state, made of what every channel released (None: nothing)."""
+    def update(self, state: State, released: Sequence[Released]) -> State:
+        """The coordinator's half: the next state, made of what the channels of each group released."""
         ...
 
 
-def initial_state(model: Model, source: Source) -> State:
-    """The state before round 1: weights that no data decided, and no momentum."""
-    parameters = model.initial(source.stream("initial weights").seed())
-    return State(parameters, np.zeros_like(parameters))
+def initial_vector(model: Model, source: Source) -> Vector:
+    """The weights that everybody starts from, `float32[d]`, which no data decided."""
+    return model.initial(source.stream("initial weights").seed())

@@ -157,17 +157,30 @@ def evaluate(model: Model, vector: Array, examples: Examples, batch_size: int = 
     Returns:
         "loss", the mean over rows; and "accuracy" (0 to 1), or "mean-absolute-error" for regression.
     """
+    losses, scores = score(model, vector, examples, batch_size)
+    return {"loss": float(losses.mean()), score_name(model): float(scores.mean())}
+
+
+def score_name(model: Model) -> str:
+    """What `score` gives beside the loss."""
+    return "accuracy" if model.task == "classification" else "mean-absolute-error"
+
+
+def score(
+    model: Model, vector: Array, examples: Examples, batch_size: int = 1024
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The loss of each row and whether it is right (or its absolute error), `float64[n]` each."""
     module = model.fresh(vector).eval()
-    loss, score = 0.0, 0.0
+    losses: list[Tensor] = []
+    scores: list[Tensor] = []
     with torch.inference_mode():
         for start in range(0, len(examples), batch_size):
             rows = slice(start, start + batch_size)
             outputs = module(torch.as_tensor(examples.features[rows]))
             labels = torch.as_tensor(examples.labels[rows])
-            loss += float(model.losses(outputs, labels).double().sum())
-            score += float(_scores(model.task, outputs, labels).double().sum())
-    name = "accuracy" if model.task == "classification" else "mean-absolute-error"
-    return {"loss": loss / len(examples), name: score / len(examples)}
+            losses.append(model.losses(outputs, labels).double())
+            scores.append(_scores(model.task, outputs, labels).double())
+    return torch.cat(losses).numpy(), torch.cat(scores).numpy()
 
 
 def _scores(task: Task, outputs: Tensor, labels: Tensor) -> Tensor:

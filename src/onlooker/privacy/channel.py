@@ -19,7 +19,6 @@ from onlooker.privacy.mechanisms import Mechanism, NoNoise
 from onlooker.privacy.random import Source
 from onlooker.privacy.shares import combine
 from onlooker.privacy.summation import Plain, Ring, Shared, Summation
-from onlooker.privacy.topology import Star
 from onlooker.types import Array, NoisedBy, Row
 
 
@@ -79,7 +78,6 @@ class Channel:
         grid: the integers that rows are encoded on; None for the baseline without a bound, which sums floats.
         noised_by: who adds noise of standard deviation z times the clip.
         summation: how rows are summed.
-        topology: who feeds which sum.
         bounds: the public L2 bound of each client's row, at most the grid's clip; one number where all are equal
             (rule 17). Where a row is a sum of records it bounds what one record adds.
         sums_records: True where a row is a sum over records, each clipped by the method to `record_clip` (rule 8b).
@@ -95,7 +93,6 @@ class Channel:
     grid: Grid | None
     noised_by: NoisedBy
     summation: Summation = Plain()
-    topology: Star = Star()
     bounds: float | tuple[float, ...] = math.inf
     sums_records: bool = False
     max_records: int = 1

@@ -34,7 +34,7 @@ from dp_accounting.pld.pld_pmf import PLDPmf, create_pmf_pessimistic_connect_dot
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 from numpy.typing import NDArray
-from scipy import special
+from scipy import special, stats
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -61,6 +61,52 @@ def replaced(rate: float, shift: float, interval: float, log_tail: float) -> Pri
     losses = _grid(poisson, interval)
     curve = _curve(poisson, losses)
     return PrivacyLossDistribution(_distribution(curve, curve, losses))
+
+
+def counted(
+    population: int, rate: float, shift: float, zeroed: bool, interval: float, log_tail: float
+) -> PrivacyLossDistribution:
+    """Coins of one rate whose number of heads n everybody sees; `zeroed` or else `replaced` rows.
+
+    Coins do not depend on data, and given n the cohort is a uniform subset of n of the N units: so a curve is the mean
+    over n of those above at q = n/N. Each of these is jointly convex in the pair, and the pair is linear in q, so that
+    n may be moved, with its probability, to neighbouring points of a coarser grid. With all N drawn no one is
+    displaced: the row stands against its neighbour alone.
+    """
+    rates, weights, left = _counts(population, rate, log_tail)
+    reach = max((_poisson(one, shift, 2.0, log_tail) for one in rates), key=_reach)
+    losses = _grid(reach, interval)
+    forward, backward = np.full(len(losses), left), np.full(len(losses), left)
+    for one, weight in zip(rates, weights, strict=True):
+        small = _curve(_poisson(one, shift, 1.0 if zeroed else 2.0, log_tail), losses)
+        forward += weight * (opposed(losses, one, shift) if zeroed and one < 1 else small)
+        backward += weight * small
+    return PrivacyLossDistribution(_distribution(forward, backward, losses), _distribution(backward, forward, losses))
+
+
+_POINTS = 64
+
+
+def _counts(population: int, rate: float, log_tail: float) -> tuple[list[float], list[float], float]:
+    """Rates n/N with their probabilities, and the probability that is left out."""
+    tail = math.exp(log_tail) / 2
+    binomial = cast(Any, stats.binom)(population, rate)
+    low = max(0, min(population - 1, int(binomial.ppf(tail)) - 1))
+    high = max(low + 1, min(population, int(binomial.isf(tail)) + 1))
+    counts = np.arange(low, high + 1)
+    probabilities = cast(Floats, binomial.pmf(counts))
+    points = np.unique(np.linspace(low, high, min(len(counts), _POINTS)).round())
+    above = np.clip(np.searchsorted(points, counts), 1, len(points) - 1)
+    share = (counts - points[above - 1]) / (points[above] - points[above - 1])
+    weights = np.bincount(above, share * probabilities, len(points))
+    weights += np.bincount(above - 1, (1 - share) * probabilities, len(points))
+    drawn = points > 0  # of nobody nothing is seen
+    left = float(max(0.0, 1 - probabilities.sum()))
+    return (points[drawn] / population).tolist(), weights[drawn].tolist(), left
+
+
+def _reach(poisson: GaussianPrivacyLoss) -> float:
+    return cast(float, poisson.connect_dots_bounds().epsilon_upper)
 
 
 def opposed(losses: Floats, rate: float, shift: float) -> Floats:
@@ -97,8 +143,7 @@ def _curve(poisson: GaussianPrivacyLoss, losses: Floats) -> Floats:
 
 def _grid(poisson: GaussianPrivacyLoss, interval: float) -> Floats:
     """Losses from 0 to the largest that counts."""
-    reach = cast(float, poisson.connect_dots_bounds().epsilon_upper)
-    return interval * np.arange(2 + math.floor(reach / interval), dtype=np.float64)
+    return interval * np.arange(2 + math.floor(_reach(poisson) / interval), dtype=np.float64)
 
 
 def _distribution(curve: Floats, reverse: Floats, losses: Floats) -> PLDPmf:

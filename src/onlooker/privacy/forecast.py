@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from onlooker.privacy.sampling import expected_weight
 from onlooker.privacy.terms import Terms
 
 _HOPELESS = 5.0
@@ -53,12 +52,20 @@ class Forecast:
 
 
 def forecast(terms: Terms) -> Forecast:
-    """The forecast for a model of d parameters: sqrt(d) times the noise of one coordinate, over the divisor."""
-    (channel,) = terms.channels
+    """The forecast for a model of d parameters: sqrt(d) times the noise of one coordinate, over the divisor.
+
+    With groups, that of the group whose noise is the largest.
+    """
+    return max((_of_group(terms, group) for group in range(terms.groups)), key=lambda one: one.noise_norm)
+
+
+def _of_group(terms: Terms, group: int) -> Forecast:
+    channel = terms.channels_of(group)[0]
     if channel.grid is None:
         return Forecast(0.0, terms.rounds, "")
-    cohort = expected_weight(terms.sampling, (1.0,) * terms.clients)
-    norm = channel.deviation(cohort) * math.sqrt(channel.size) / terms.divisor / channel.grid.clip
+    sampling, members = terms.sampling_of(group), terms.members(group)
+    cohort = sum(sampling.rate_of(one, terms.clients) for one in members)
+    norm = channel.deviation(cohort) * math.sqrt(channel.size) / terms.divisor_of(group) / channel.grid.clip
     return Forecast(norm, terms.rounds, ", ".join(_advice(terms, norm / math.sqrt(terms.rounds))))
 
 

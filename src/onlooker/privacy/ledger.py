@@ -69,7 +69,7 @@ class Ledger:
         """
         event = self.terms.event(subject, observers, len(self.releases))
         asked = self.terms.delta if delta is None else delta
-        return price(event, asked, self.terms.adjacency, self.terms.sampler_error())
+        return price(event, asked, self.terms.priced_adjacency, self.terms.sampler_error())
 
     def epsilon(self, subject: int, observers: str, delta: float | None = None, unit: Unit | None = None) -> float:
         """The epsilon of all releases so far; infinity where there is no guarantee.

@@ -59,6 +59,9 @@ def _distribution(round: Round, interval: float, log_tail: int) -> PrivacyLossDi
     if round.kind in ("fixed-size", "fixed-size-replaced"):
         curves = fixed_size.zeroed if round.kind == "fixed-size" else fixed_size.replaced
         return curves(round.rate, round.shift, interval, log_tail)
+    if round.kind in ("counted", "counted-replaced"):
+        opposed = round.kind == "counted"
+        return fixed_size.counted(round.population, round.rate, round.shift, opposed, interval, log_tail)
     return from_gaussian_mechanism(
         1 / round.shift,
         value_discretization_interval=interval,

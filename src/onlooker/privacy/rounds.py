@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -28,8 +29,15 @@ from onlooker import _check
 from onlooker.errors import TermsError, UnpricedError
 from onlooker.types import Adjacency
 
-Kind: TypeAlias = Literal["plain", "poisson", "poisson-replaced", "fixed-size", "fixed-size-replaced"]
+Kind: TypeAlias = Literal[
+    "plain", "poisson", "poisson-replaced", "fixed-size", "fixed-size-replaced", "counted", "counted-replaced"
+]
 
+_REPLACED: Mapping[Kind, Kind] = {
+    "poisson": "poisson-replaced",
+    "fixed-size": "fixed-size-replaced",
+    "counted": "counted-replaced",
+}
 _LEAST_NOISE = 1e-9
 """A smaller noise multiplier counts as none: an epsilon above 10^17 would only be a risk of overflow."""
 _MOST_NOISE = 1e6
@@ -41,6 +49,21 @@ _LEAST_SAMPLED_NOISE = 1e-3
 
 
 @dataclass(frozen=True)
+class CountedDpEvent(DpEvent):
+    """A Poisson-sampled event whose observers see how many units were drawn (rule 2b).
+
+    Attributes:
+        population: how many units flip a coin, the subject among them.
+        rate: of each coin.
+        event: what is sampled.
+    """
+
+    population: int
+    rate: float
+    event: DpEvent
+
+
+@dataclass(frozen=True)
 class Round:
     """One release of a sum under Gaussian noise, as far as it decides a price.
 
@@ -49,11 +72,13 @@ class Round:
         rate: q, the probability that it is drawn.
         shift: without sampling, how far the unit can move the sum, in standard deviations of the noise
             (infinite without noise); in the sampled kinds C/sigma, from which the kind knows what to make.
+        population: where the number of drawn units is seen, how many there are.
     """
 
     kind: Kind
     rate: float
     shift: float
+    population: int = 0
 
 
 Rounds: TypeAlias = tuple[tuple[Round, int], ...]
@@ -104,11 +129,15 @@ def _count(event: DpEvent, adjacency: Adjacency) -> Counter[Round]:
             if not 0 <= size <= units:
                 raise TermsError(f"a cohort of {size} cannot be drawn from {units}; draw at most {units}.")
             return _sampled("fixed-size", size / max(1, units), inner, adjacency)
+        case CountedDpEvent(population=units, rate=rate, event=inner):
+            if adjacency == "add-or-remove":
+                raise UnpricedError("no rule prices add-or-remove where the number of drawn units is seen.")
+            return _sampled("counted", rate, inner, adjacency, units)
         case _:
             raise UnpricedError(f"no rule prices a {type(event).__name__}; choose a sampler and noise with a rule.")
 
 
-def _sampled(kind: Kind, rate: float, event: DpEvent, adjacency: Adjacency) -> Counter[Round]:
+def _sampled(kind: Kind, rate: float, event: DpEvent, adjacency: Adjacency, population: int = 0) -> Counter[Round]:
     """All that is released under one coin is one Gaussian, joined before amplification (rule 10a)."""
     if rate == 0:
         return Counter()
@@ -124,7 +153,7 @@ def _sampled(kind: Kind, rate: float, event: DpEvent, adjacency: Adjacency) -> C
     if kind == "fixed-size" and adjacency == "add-or-remove":
         kind, shift = "poisson", 2 * shift
     elif adjacency == "replace-one":
-        kind = "poisson-replaced" if kind == "poisson" else "fixed-size-replaced"
+        kind = _REPLACED[kind]
     if shift > 1 / _LEAST_SAMPLED_NOISE:
         return Counter({Round("plain", 1.0, 2 * shift if adjacency == "replace-one" else shift): 1})
-    return Counter({Round(kind, max(rate, _LEAST_RATE), shift): 1})
+    return Counter({Round(kind, max(rate, _LEAST_RATE), shift, population): 1})

@@ -54,9 +54,10 @@ class Poisson:
         del clients
         return self.rate[client] if isinstance(self.rate, tuple) else self.rate
 
-    def decides(self, client: int, round: int, source: Source) -> bool:
-        """The client's own coin for this round."""
-        coin = source.stream("participation", round, f"client:{client}")
+    def decides(self, client: int, round: int, source: Source, group: int | None = None) -> bool:
+        """The client's own coin for this round; in groups it flips one for each (rule 13)."""
+        party = f"client:{client}" if group is None else f"client:{client}/group:{group}"
+        coin = source.stream("participation", round, party)
         return bool(coin.coins(self.rate_of(client, 0), 1)[0])
 
     def cohort(self, clients: int, round: int, source: Source) -> tuple[int, ...]:

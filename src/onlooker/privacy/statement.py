@@ -9,9 +9,12 @@ from typing import Any
 
 from dp_accounting import PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 
+from onlooker.privacy import reach
 from onlooker.privacy.accounting import Price
 from onlooker.privacy.ledger import Ledger
+from onlooker.privacy.rounds import CountedDpEvent, Rounds
 from onlooker.privacy.terms import Terms
+from onlooker.privacy.topology import Groups
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,17 @@ def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | Non
     return [finding for key, seen in answers.items() for finding in _rows(key, seen)]
 
 
+def signatures(ledger: Ledger, observer: str) -> list[int]:
+    """One client for each different price to an observer, the observer itself left out."""
+    terms = ledger.terms
+    members = observer.split("+")
+    found: dict[Rounds, int] = {}
+    for subject in range(terms.clients):
+        if f"client:{subject}" not in members:
+            found.setdefault(terms.signature(subject, observer, len(ledger.releases)), subject)
+    return list(found.values())
+
+
 def _rows(key: tuple[Price, bool, str, str], seen: dict[str, list[int]]) -> list[Finding]:
     """Observers that see the same subjects share a row."""
     rows: dict[tuple[int, ...], list[str]] = {}
@@ -81,6 +95,8 @@ def _because(terms: Terms, subject: int, observer: str) -> str:
     seen = ", ".join(dict.fromkeys(view.because for view in views))
     if terms.unit == "none":
         return f'no guarantee: unit = "none" adds no noise ({seen})'
+    if isinstance(terms.topology, Groups):
+        return reach.because(terms, terms.topology, subject, observer, seen)
     if min(view.noise for view in views) <= 0:
         return f"no guarantee: {seen}"
     if terms.channels[0].mechanism.noise_multiplier == 0:
@@ -94,6 +110,15 @@ def _because(terms: Terms, subject: int, observer: str) -> str:
             return f"{seen}; participation is hidden, with probability {rate:g} in each round"
         case SampledWithoutReplacementDpEvent(source_dataset_size=others, sample_size=drawn):
             return f"{seen}; participation is hidden, {drawn} being drawn of {others} in each round"
+        case CountedDpEvent(population=others, rate=rate):
+            return (
+                f"{seen}; who takes part is hidden, with probability {rate:g} in each round, but not how many of "
+                f"{others} do"
+            )
+        case _ if terms.sampling.name == "poisson":
+            return (
+                f"{seen}; rates differ and the number that takes part is seen, so {terms.rounds} rounds count in full"
+            )
         case _:
             return f"{seen}; every client takes part in every round"
 
@@ -103,7 +128,8 @@ def _record_coins(terms: Terms) -> str:
     if records is None:
         return "every record is used in every round"
     if terms.training.amplifies:
-        return f"records are drawn in the silo, hidden from everybody else, at rate {records.rate:g}"
+        rate = terms.training.record_rate
+        return f"records are drawn in the silo, hidden from everybody else, at rate {rate:g}"
     return "record sampling does not amplify, because the silo keeps something between rounds"
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
 from dp_accounting import DpEvent
 
 from onlooker.errors import TermsError
 from onlooker.privacy.calibration import calibrate
+from onlooker.privacy.rounds import Rounds
 from onlooker.privacy.terms import Terms
 
 
@@ -23,11 +24,11 @@ def noise_for(epsilon: float, terms_at: Callable[[float], Terms], observers: Seq
         TermsError: if no named observer can have a guarantee, or epsilon is impossible.
     """
     start = terms_at(1.0)
-    signatures: dict[Hashable, tuple[int, str]] = {}
+    signatures: dict[Rounds, tuple[int, str]] = {}
     for observer in observers:
         for subject in range(start.clients):
             if f"client:{subject}" not in observer.split("+"):
-                signatures.setdefault(start.round_event(subject, observer), (subject, observer))
+                signatures.setdefault(start.signature(subject, observer), (subject, observer))
     pairs = [pair for pair in signatures.values() if start.has_guarantee(*pair)]
     if not pairs:
         raise TermsError(
@@ -39,9 +40,9 @@ def noise_for(epsilon: float, terms_at: Callable[[float], Terms], observers: Seq
         terms = terms_at(multiplier)
         return [terms.event(subject, observer) for subject, observer in pairs]
 
-    multiplier = calibrate(events, epsilon, start.delta, start.adjacency)
+    multiplier = calibrate(events, epsilon, start.delta, start.priced_adjacency)
     error = terms_at(multiplier).sampler_error()
     if not error:
         return multiplier
     # An error grows with z, which the error makes a little larger: twice as much is more than that.
-    return calibrate(events, epsilon, start.delta, start.adjacency, 2 * error)
+    return calibrate(events, epsilon, start.delta, start.priced_adjacency, 2 * error)

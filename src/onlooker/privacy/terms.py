@@ -5,26 +5,23 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from dp_accounting import (
-    DpEvent,
-    NonPrivateDpEvent,
-    PoissonSampledDpEvent,
-    SampledWithoutReplacementDpEvent,
-    SelfComposedDpEvent,
-)
+from dp_accounting import DpEvent
 from pydantic import TypeAdapter
 
 from onlooker import _check
-from onlooker.errors import TermsError, UnpricedError
+from onlooker.errors import TermsError
+from onlooker.privacy import events
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.observers import Coalition, View, see
-from onlooker.privacy.rounding import LEAST_ADDED_SIGMA
-from onlooker.privacy.sampling import ClientSampling, expected_weight
+from onlooker.privacy.random import Source
+from onlooker.privacy.refusals import refuse_what_has_no_price
+from onlooker.privacy.rounds import Rounds, read
+from onlooker.privacy.sampling import ClientSampling, Poisson, expected_weight
 from onlooker.privacy.summation import Shared
+from onlooker.privacy.topology import Groups, Star, Topology
 from onlooker.privacy.training import Training
 from onlooker.types import Adjacency, Unit
 
@@ -40,12 +37,18 @@ class Terms:
         unit: what a neighbouring data set differs in; "none" for a run without any guarantee.
         adjacency: how it differs.
         delta: the delta of every epsilon.
-        rounds: T.
+        rounds: T, or the number of intervals where a round is one.
         clients: N, the number of registered clients.
         sampling: who takes part in a round.
         training: what local training keeps and draws.
-        channels: every sum that clients feed, all under one participation coin.
+        channels: every sum that clients feed: all under one participation coin, or with groups one for each group,
+            each with its own coins and noise.
         weights: the public weight of each client, or empty where all weigh 1 (rule 3).
+        topology: who feeds which sum, and when a trace of it can arrive.
+        counted: what a sum is divided by: the "public" expected weight, or the "realised" count, which everybody then
+            sees (MS-PAFL, eq. 17; rule 2).
+        interval: S where a round is an interval of S epochs (DP-OGL+), else 1.
+        within: what an interval shares in a group before its end: nothing ("alone"), or sums without noise ("shared").
     """
 
     unit: Unit
@@ -57,12 +60,16 @@ class Terms:
     training: Training
     channels: tuple[Channel, ...]
     weights: tuple[float, ...] = ()
+    topology: Topology = Star()
+    counted: Literal["public", "realised"] = "public"
+    interval: int = 1
+    within: Literal["alone", "shared"] = "alone"
 
     def __post_init__(self) -> None:
-        _check.at_least(1, task__rounds=self.rounds, data__clients=self.clients)
+        _check.at_least(1, task__rounds=self.rounds, data__clients=self.clients, groups__mixing_period=self.interval)
         _check.at_most(_MOST, task__rounds=self.rounds, data__clients=self.clients)
         _check.probability(privacy__delta=self.delta)
-        _refuse_what_has_no_price(self)
+        refuse_what_has_no_price(self)
 
     @property
     def hash(self) -> str:
@@ -70,14 +77,48 @@ class Terms:
         return hashlib.sha256(json.dumps(to_dict(self), sort_keys=True).encode()).hexdigest()
 
     @property
+    def groups(self) -> int:
+        """How many groups there are: 1 for a star."""
+        return len(self.topology.members) if isinstance(self.topology, Groups) else 1
+
+    def members(self, group: int) -> range | tuple[int, ...]:
+        """The clients that feed the sums of a group."""
+        return self.topology.members[group] if isinstance(self.topology, Groups) else range(self.clients)
+
+    def channels_of(self, group: int) -> tuple[Channel, ...]:
+        """The sums that the members of a group feed."""
+        return (self.channels[group],) if isinstance(self.topology, Groups) else self.channels
+
+    def sampling_of(self, group: int) -> ClientSampling:
+        """Who takes part in a round of a group."""
+        if isinstance(self.topology, Groups) and self.topology.rates and isinstance(self.sampling, Poisson):
+            return replace(self.sampling, rate=self.topology.rates[group])
+        return self.sampling
+
+    def cohort(self, group: int, round: int, source: Source) -> tuple[int, ...]:
+        """The clients of a group that take part in this round, in order; it may be empty."""
+        sampling = self.sampling_of(group)
+        if not isinstance(self.topology, Groups):
+            return sampling.cohort(self.clients, round, source)
+        if not isinstance(sampling, Poisson):
+            return self.topology.members[group]
+        return tuple(one for one in sorted(self.members(group)) if sampling.decides(one, round, source, group))
+
+    @property
     def divisor(self) -> float:
-        """What every released sum is divided by: the expected weight of a round, known before any coin (rule 2)."""
+        """What the released sums of the first group are divided by: known before any coin (rule 2)."""
+        return self.divisor_of(0)
+
+    def divisor_of(self, group: int) -> float:
+        """What the released sums of a group are divided by: the expected weight of a round (rule 2)."""
         if self.unit == "none":
             return 1.0
+        if isinstance(self.topology, Groups):
+            sampling = self.sampling_of(group)
+            return sum(sampling.rate_of(one, self.clients) * self.weight(one) for one in self.members(group))
         expected = expected_weight(self.sampling, self.weights or (1.0,) * self.clients)
-        records = self.training.records
-        if records is not None and self.training.expected_records is not None:
-            expected *= records.rate * self.training.expected_records
+        if self.training.expected_records is not None and self.channels[0].sums_records:
+            expected *= self.training.record_rate * self.training.expected_records
         return expected
 
     def weight(self, client: int) -> float:
@@ -89,50 +130,50 @@ class Terms:
         """How many units there are, as far as the public knows: delta should be well below its inverse."""
         return self.clients * (self.training.expected_records or 1 if self.unit in ("record", "person") else 1)
 
-    def views(self, subject: int, observers: str) -> tuple[View, ...]:
-        """What the observers, a name or several joined by "+", see of the subject through each channel.
+    def coalition(self, observers: str) -> Coalition:
+        """The observers, a name or several joined by "+".
 
         Raises:
             TermsError: if a name is not known.
         """
-        coalition = Coalition.parse(observers, self.clients, self.shared.count if self.shared else 0)
-        return tuple(see(channel, self.sampling, self.clients, subject, coalition) for channel in self.channels)
+        return Coalition.parse(observers, self.clients, self.shared.count if self.shared else 0)
+
+    def views(self, subject: int, observers: str) -> tuple[View, ...]:
+        """What the observers see of the subject through each channel that it feeds.
+
+        Raises:
+            TermsError: if a name is not known.
+        """
+        coalition = self.coalition(observers)
+        fed = (channel for group in self.topology.groups_of(subject) for channel in self.channels_of(group))
+        return tuple(see(channel, self.sampling, self.clients, subject, coalition) for channel in fed)
+
+    @property
+    def priced_adjacency(self) -> Adjacency:
+        """How a row differs between neighbours: a record moves a row that is clipped as a whole by up to 2C."""
+        if self.unit in ("record", "person") and not self.channels[0].sums_records:
+            return "replace-one"
+        return self.adjacency
 
     def round_event(self, subject: int, observers: str) -> DpEvent:
-        """The price of one round.
-
-        All channels under one coin are one Gaussian, joined before amplification (rule 10a).
-        """
-        views = self.views(subject, observers)
-        met = [view.noise * channel.multiplier(subject) for view, channel in zip(views, self.channels, strict=True)]
-        if self.unit == "none" or min(met) <= 0:
-            return NonPrivateDpEvent()
-        least = min(met)
-        joined = least / math.sqrt(sum((least / multiplier) ** 2 for multiplier in met))
-        event = self.channels[0].mechanism.event(joined)
-        if self.unit in ("record", "person"):
-            # The silo's own coin amplifies nothing at this level: the other records of the silo come and go with it,
-            # and so may give it away. What is left is the record's coin, seen or unseen silo alike.
-            return self.training.amplified(event)
-        if any(view.participation for view in views):
-            return event
-        accomplices = max(view.accomplices for view in views)
-        return self.sampling.amplified(event, subject, self.clients, accomplices)
+        """The price of one round, where there are no groups."""
+        return events.of_round(self, subject, observers)
 
     def event(self, subject: int, observers: str, rounds: int | None = None) -> DpEvent:
         """ONE event for the first `rounds` rounds (all of them by default), ready for an accountant."""
-        count = self.sampling.participations(self.rounds if rounds is None else rounds)
-        return SelfComposedDpEvent(self.round_event(subject, observers), count)
+        return events.of_run(self, subject, observers, self.rounds if rounds is None else rounds)
+
+    def signature(self, subject: int, observers: str, rounds: int | None = None) -> Rounds:
+        """What the event comes to: pairs with one signature have one price."""
+        return read(self.event(subject, observers, rounds), self.priced_adjacency)
 
     def has_guarantee(self, subject: int, observers: str) -> bool:
         """True if some finite epsilon holds for the subject against these observers."""
-        return not isinstance(self.round_event(subject, observers), NonPrivateDpEvent)
+        return events.is_private(self.event(subject, observers))
 
     def amplified(self, subject: int, observers: str) -> bool:
         """True if sampling lowers what is charged against these observers."""
-        return isinstance(
-            self.round_event(subject, observers), (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
-        )
+        return events.is_sampled(self.event(subject, observers))
 
     def sampler_error(self) -> float:
         """The total variation that all noise samplers leave over the run."""
@@ -143,101 +184,6 @@ class Terms:
         """The auxiliary servers, where there are any."""
         summations = [channel.summation for channel in self.channels if isinstance(channel.summation, Shared)]
         return summations[0] if summations else None
-
-
-def _refuse_what_has_no_price(terms: Terms) -> None:
-    """Refuse, before any data is read, what no row of the table of observers covers."""
-    if terms.weights and len(terms.weights) != terms.clients:
-        raise TermsError(
-            f"data.weights names {len(terms.weights)} weights for data.clients = {terms.clients}; name one each."
-        )
-    terms.sampling.check(terms.clients)
-    if terms.unit == "person":
-        raise UnpricedError('privacy.unit = "person" has no price yet: a person may have several records.')
-    if len({channel.name for channel in terms.channels}) < len(terms.channels):
-        raise TermsError("two channels have one name, by which their noises and masks would be the same.")
-    for channel in terms.channels:
-        _refuse_channel(terms, channel)
-
-
-def _refuse_channel(terms: Terms, channel: Channel) -> None:
-    shared = isinstance(channel.summation, Shared)
-    if channel.noised_by == "servers" and not shared:
-        raise UnpricedError('privacy.noised-by = "servers" needs auxiliary servers; add a [servers] table.')
-    if channel.noised_by == "server" and shared:
-        raise UnpricedError(
-            'privacy.noised-by = "server" has no price where auxiliary servers sum: the coordinator would see the sum '
-            'without noise; write "servers".'
-        )
-    if isinstance(channel.bounds, tuple):
-        if len(channel.bounds) != terms.clients:
-            raise TermsError(
-                f"privacy.clip names {len(channel.bounds)} bounds for data.clients = {terms.clients}; name one each."
-            )
-        _check.positive(**{"privacy__clip": min(channel.bounds)})
-        if channel.grid is not None and min(channel.bounds) * 2**channel.grid.fraction_bits < channel.grid.clip:
-            raise TermsError(
-                f"privacy.clip = {min(channel.bounds):g} (weights included) is below one unit of the grid, "
-                f"2^-{channel.grid.fraction_bits} of the largest, {channel.grid.clip:g}; bring the two nearer."
-            )
-    elif terms.unit != "none":
-        _check.positive(privacy__clip=channel.bounds)
-    if terms.unit != "none" and channel.grid is None:
-        raise UnpricedError(f'privacy.unit = "{terms.unit}" needs rows on a grid with a bound.')
-    if terms.sampling.cover_traffic and channel.noised_by != "servers":
-        raise UnpricedError(
-            "sampling.clients.cover-traffic = true is priced only where auxiliary servers add the noise; "
-            'add a [servers] table and write privacy.noised-by = "servers".'
-        )
-    if terms.unit != "none":
-        _refuse_rows_of_another_unit(terms, channel)
-    _refuse_neighbours(terms, channel)
-    _refuse_narrow_noise(channel)
-    hosts = channel.summation.hosted_by if isinstance(channel.summation, Shared) else ()
-    if any(not 0 <= host < terms.clients for host in hosts):
-        raise TermsError(f"servers.hosted-by = {list(hosts)} names a client outside 0 to {terms.clients - 1}.")
-
-
-def _refuse_rows_of_another_unit(terms: Terms, channel: Channel) -> None:
-    """Refuse a channel whose rows are bounded for another unit, or by another bound, than the one that is priced."""
-    if channel.sums_records != (terms.unit == "record"):
-        raise UnpricedError(
-            f'privacy.unit = "{terms.unit}" has no price here: a row that is a sum of records is bounded record by '
-            "record, and any other row as a whole."
-        )
-    assert channel.grid is not None
-    as_priced = channel.bounds == channel.grid.clip and channel.max_records == terms.training.max_records
-    if channel.sums_records and not as_priced:
-        raise UnpricedError(
-            f"a sum of up to {channel.max_records} records of bound {channel.bounds} is not what is priced: "
-            f"data.max-records = {terms.training.max_records} and privacy.clip = {channel.grid.clip}."
-        )
-
-
-def _refuse_neighbours(terms: Terms, channel: Channel) -> None:
-    """Refuse pairs of neighbours that differ in more than what one Gaussian event stands for."""
-    if terms.unit == "client" and terms.adjacency == "add-or-remove" and channel.noised_by == "clients":
-        raise UnpricedError(
-            'privacy.adjacency = "add-or-remove" has no price where privacy.noised-by = "clients": a client that goes '
-            'takes its noise along, and noise that is less tells that it went; write "zero-out" or "replace-one".'
-        )
-    differ = isinstance(channel.bounds, tuple) and len(set(channel.bounds)) > 1
-    if terms.sampling.name == "fixed-size" and differ and channel.noised_by != "clients":
-        raise UnpricedError(
-            'sampling.clients.name = "fixed-size" has a price only where all clients have one bound, for a client '
-            "displaces another, whose row may be the longer one; write one privacy.clip without data.weights, or "
-            'name = "poisson".'
-        )
-
-
-def _refuse_narrow_noise(channel: Channel) -> None:
-    """Refuse to claim what several adders make up together where their grid is too coarse to add up (rule 8)."""
-    if 0 < channel.adder_deviation < LEAST_ADDED_SIGMA and channel.claims_several_adders:
-        raise TermsError(
-            f"privacy.noise-multiplier = {channel.mechanism.noise_multiplier:g} makes noises of "
-            f"{channel.adder_deviation:.2g} units of the grid, and several add up to a Gaussian only from "
-            f"{LEAST_ADDED_SIGMA:g} units each; add noise, or widen servers.ring-bits."
-        )
 
 
 @functools.cache

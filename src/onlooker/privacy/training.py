@@ -9,6 +9,7 @@ from dp_accounting import DpEvent
 
 from onlooker import _check
 from onlooker.errors import TermsError
+from onlooker.privacy.records import RecordBatches
 from onlooker.privacy.sampling import PoissonRecords
 
 
@@ -19,13 +20,14 @@ class Training:
     Attributes:
         keeps: what a client keeps from one round to the next. Whatever it keeps carries every earlier record along,
             so record sampling then amplifies nothing (rule 6).
-        records: how a silo draws the records of one round; None where a client trains on all its data.
-        expected_records: the public number of records of one silo that the divisor rests on (rule 3).
+        records: how a client draws the records of one round; None where it may use all of them.
+        expected_records: the public number of records of one silo that the divisor rests on (rule 3); or, for batches,
+            that a client draws from at the least.
         max_records: B_max, the public cap: a silo with more records does not take part (rule 8b).
     """
 
     keeps: Literal["nothing", "state"] = "nothing"
-    records: PoissonRecords | None = None
+    records: PoissonRecords | RecordBatches | None = None
     expected_records: int | None = None
     max_records: int | None = None
 
@@ -44,9 +46,20 @@ class Training:
         """The price of one round for one record, to everybody outside its silo."""
         if self.records is None or self.keeps != "nothing":
             return event
-        return self.records.amplified(event)
+        if isinstance(self.records, PoissonRecords):
+            return self.records.amplified(event)
+        return self.records.amplified(event, self.expected_records or 1)
+
+    @property
+    def record_rate(self) -> float:
+        """q, the probability that a record is used in a round at all; 1 where all may be used."""
+        if self.records is None:
+            return 1.0
+        if isinstance(self.records, PoissonRecords):
+            return self.records.rate
+        return self.records.rate(self.expected_records or 1)
 
     @property
     def amplifies(self) -> bool:
         """True if drawing records lowers a record's price."""
-        return self.keeps == "nothing" and self.records is not None and self.records.rate < 1
+        return self.keeps == "nothing" and self.record_rate < 1

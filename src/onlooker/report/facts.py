@@ -150,7 +150,8 @@ def curves(ledger: Ledger, observers: Sequence[str], findings: Sequence[Finding]
         largest = worst(one for one in findings if observer in one.observers and has_guarantee(one))
         if largest is not None and ledger.releases:
             subject = largest.subjects[0]
-            seen.setdefault(ledger.terms.round_event(subject, observer), (subject, []))[1].append(observer)
+            key = ledger.terms.signature(subject, observer)
+            seen.setdefault(key, (subject, []))[1].append(observer)
     return tuple(_curve(ledger, subject, tuple(names)) for subject, names in seen.values())
 
 

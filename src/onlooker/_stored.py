@@ -1,0 +1,69 @@
+"""Files that are whole or not there: tensors, lines, and their replacement at once and for good."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from onlooker.types import Array
+
+
+class _Tensors(Protocol):
+    """What is used of an opened safetensors file, which comes without types."""
+
+    def keys(self) -> list[str]: ...
+    def get_tensor(self, name: str) -> Array: ...
+    def metadata(self) -> dict[str, str]: ...
+
+
+def packed(tensors: Mapping[str, Array], round: int) -> bytes:
+    """Tensors by name as the bytes of a safetensors file that names the round."""
+    return save(dict(tensors), {"round": str(round)})
+
+
+def unpacked(path: Path) -> tuple[dict[str, Array], int]:
+    """The tensors of a file, and the round that it names.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is no such file.
+    """
+    try:
+        with _opened(path) as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, int(file.metadata()["round"])
+    except (SafetensorError, KeyError, TypeError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _opened(path: Path) -> contextlib.AbstractContextManager[_Tensors]:
+    return cast(contextlib.AbstractContextManager[_Tensors], safe_open(path, "numpy"))
+
+
+def line_of(value: Mapping[str, Any]) -> bytes:
+    """One line of strict JSON."""
+    return json.dumps(value, allow_nan=False).encode() + b"\n"
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file, and return once it is on disk."""
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_file(draft: Path, final: Path) -> None:
+    """Put the draft in place, at once and for good."""
+    os.replace(draft, final)
+    directory = os.open(final.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

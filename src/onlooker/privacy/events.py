@@ -1,0 +1,155 @@
+"""What is charged for what an observer sees: from terms, a subject and observers to ONE event for an accountant.
+
+With groups, a subject n feeds the sum of each of its groups. A release of group m counts against an observer if it can
+reach the observer's view in time; all that count are charged together, because coins and noises are independent (see
+`overlap` for the proof, and for bounds that are lower where groups mix seldom).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+
+from onlooker.privacy import overlap
+from onlooker.privacy.observers import Coalition, View, see
+from onlooker.privacy.rounds import CountedDpEvent
+from onlooker.privacy.sampling import ClientSampling, Poisson
+from onlooker.privacy.topology import Groups
+
+if TYPE_CHECKING:
+    from onlooker.privacy.terms import Terms
+
+
+def of_run(terms: Terms, subject: int, observers: str, rounds: int) -> DpEvent:
+    """The first `rounds` rounds."""
+    if isinstance(terms.topology, Groups):
+        return _of_groups(terms, terms.topology, subject, terms.coalition(observers), rounds)
+    return SelfComposedDpEvent(of_round(terms, subject, observers), terms.sampling.participations(rounds))
+
+
+def of_round(terms: Terms, subject: int, observers: str) -> DpEvent:
+    """One round, all of whose channels are under one coin.
+
+    They are one Gaussian, joined before amplification (rule 10a).
+    """
+    views = terms.views(subject, observers)
+    met = [view.noise * channel.multiplier(subject) for view, channel in zip(views, terms.channels, strict=True)]
+    if terms.unit == "none" or min(met) <= 0:
+        return NonPrivateDpEvent()
+    least = min(met)
+    joined = least / math.sqrt(sum((least / multiplier) ** 2 for multiplier in met))
+    event = terms.channels[0].mechanism.event(joined)
+    if terms.unit in ("record", "person"):
+        # The silo's own coin amplifies nothing at this level: the other records of the silo come and go with it,
+        # and so may give it away. What is left is the record's coin, seen or unseen silo alike.
+        return terms.training.amplified(event)
+    if any(view.participation for view in views):
+        return event
+    return _amplified(terms, terms.sampling, event, subject, max(view.accomplices for view in views))
+
+
+def _amplified(terms: Terms, sampling: ClientSampling, event: DpEvent, subject: int, accomplices: int) -> DpEvent:
+    """By the subject's coin, which these observers do not see; with a realised divisor they see how many there were.
+
+    Given the count, coins of one rate leave a uniform cohort of that size (rule 2b); where rates differ the cohort is
+    not uniform, and nothing is claimed.
+    """
+    if terms.counted == "public" or not isinstance(sampling, Poisson):
+        return sampling.amplified(event, subject, terms.clients, accomplices)
+    if isinstance(sampling.rate, tuple):
+        return event
+    return CountedDpEvent(terms.clients - accomplices, sampling.rate, event)
+
+
+def observed(terms: Terms, groups: Groups, coalition: Coalition) -> frozenset[int]:
+    """The groups whose releases a coalition sees.
+
+    Its members' own and the published ones; all of them, where the coordinator or a server, which serve every group,
+    is a member.
+    """
+    if coalition.coordinator or coalition.servers:
+        return frozenset(range(len(groups.members)))
+    hosts = terms.shared.hosted_by if terms.shared else ()
+    if set(hosts) & coalition.clients:
+        return frozenset(range(len(groups.members)))
+    own = (group for client in coalition.clients for group in groups.groups_of(client))
+    return frozenset({*own, *groups.publish})
+
+
+def _of_groups(terms: Terms, groups: Groups, subject: int, coalition: Coalition, rounds: int) -> DpEvent:
+    if terms.unit == "none":
+        return NonPrivateDpEvent()
+    if subject in coalition.clients or _sees_within(terms, groups, subject, coalition):
+        return NonPrivateDpEvent()
+    seen = observed(terms, groups, coalition)
+    counts = overlap.reach(groups, subject, seen, rounds)
+    parts: list[DpEvent] = [
+        SelfComposedDpEvent(_release(terms, subject, group, coalition), count)
+        for group, count in counts.items()
+        if count
+    ]
+    return ComposedDpEvent(parts) if parts else NoOpDpEvent()
+
+
+def _sees_within(terms: Terms, groups: Groups, subject: int, coalition: Coalition) -> bool:
+    """True if a member of the coalition sees the sums without noise that a group of the subject shares."""
+    if terms.within == "alone" or terms.interval == 1:
+        return False
+    own = set(groups.groups_of(subject))
+    return any(own & set(groups.groups_of(client)) for client in coalition.clients)
+
+
+def _release(terms: Terms, subject: int, group: int, coalition: Coalition) -> DpEvent:
+    """One release of a group."""
+    (channel,) = terms.channels_of(group)
+    view: View = see(channel, terms.sampling, terms.clients, subject, coalition)
+    met = view.noise * channel.multiplier(subject) * _coupling(terms, group)
+    event = channel.mechanism.event(met)
+    return event if view.participation else _amplified(terms, terms.sampling_of(group), event, subject, 0)
+
+
+def _coupling(terms: Terms, group: int) -> float:
+    """How much less noise counts where an interval shares sums: the others then start from what the subject moved.
+
+    Each of the others may change its total from one end of its ball to the other, so the sum moves by 1 + 2 k' times
+    the clip, with k' others at the most.
+    """
+    if terms.within == "alone" or terms.interval == 1:
+        return 1.0
+    return 1 / (1 + 2 * (len(terms.members(group)) - 1))
+
+
+def is_private(event: DpEvent) -> bool:
+    """True unless a part of the event has no guarantee."""
+    match event:
+        case NonPrivateDpEvent():
+            return False
+        case SelfComposedDpEvent(event=inner) | PoissonSampledDpEvent(event=inner):
+            return is_private(inner)
+        case ComposedDpEvent(events=parts):
+            return all(is_private(part) for part in parts)
+        case _:
+            return True
+
+
+def is_sampled(event: DpEvent) -> bool:
+    """True if some part of the event is amplified by sampling."""
+    match event:
+        case PoissonSampledDpEvent() | SampledWithoutReplacementDpEvent() | CountedDpEvent():
+            return True
+        case SelfComposedDpEvent(event=inner):
+            return is_sampled(inner)
+        case ComposedDpEvent(events=parts):
+            return any(is_sampled(part) for part in parts)
+        case _:
+            return False

@@ -1,0 +1,93 @@
+"""What a round left, as tensors by name and back: the model of each group, and what clients hold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onlooker.errors import FolderError
+from onlooker.evaluation import personal_model
+from onlooker.folder import MOMENTUM, PRIVATE, Commit
+from onlooker.methods.method import Method, State, Vector
+from onlooker.models import Model
+from onlooker.privacy.terms import Terms
+from onlooker.privacy.topology import Groups
+from onlooker.round import Kept, beginning
+from onlooker.types import Array
+
+
+def tensors_of(method: Method, model: Model, state: State, start: Vector) -> dict[str, Array]:
+    """Every group's model by the names of its tensors; private places hold what everybody started from."""
+    parts, found = method.parts, dict[str, Array]()
+    for group, public in enumerate(state.models):
+        found |= _named(model, parts.join(public, start[parts.private]), _prefix(method.terms, group))
+    if np.any(state.momentum):
+        found[MOMENTUM] = state.momentum if len(state.momentum) > 1 else state.momentum[0]
+    return found
+
+
+def _prefix(terms: Terms, group: int) -> str:
+    return f"group:{group}/" if isinstance(terms.topology, Groups) else ""
+
+
+def private_of(kept: Kept) -> dict[str, Array]:
+    """What clients hold, by the name of its tensor; empty where they hold nothing."""
+    return {PRIVATE: kept.private} if kept.seats else {}
+
+
+def resumed(method: Method, model: Model, commit: Commit) -> tuple[State, Kept]:
+    """What the last committed round left.
+
+    Raises:
+        FolderError: if a tensor is missing or of another shape.
+    """
+    wholes = [whole_of(method, model, commit, group) for group in range(method.terms.groups)]
+    state, kept = beginning(method, wholes[0])
+    models = np.stack([whole[method.parts.public] for whole in wholes])
+    momentum = commit.tensors.get(MOMENTUM, state.momentum).reshape(len(models), -1)
+    if momentum.shape != state.momentum.shape:
+        raise FolderError(f'model.safetensors has "{MOMENTUM}" of shape {momentum.shape}; put it back.')
+    if not kept.seats or not commit.round:
+        return State(models, momentum), kept
+    private = commit.kept.get(PRIVATE)
+    if private is None or private.shape != kept.private.shape:
+        raise FolderError("the private parts of the clients are not what the last round left; put the file back.")
+    return State(models, momentum), Kept(private, kept.seats)
+
+
+def whole_of(method: Method, model: Model, commit: Commit, group: int) -> Vector:
+    """A group's model as it was committed, `float32[d]`; its private places hold what everybody started from.
+
+    Raises:
+        FolderError: if a tensor is missing or of another shape.
+    """
+    whole: list[Array] = []
+    for parameter in model.layout:
+        name = f"{_prefix(method.terms, group)}{parameter.name}"
+        found = commit.tensors.get(name)
+        if found is None or found.shape != parameter.shape:
+            raise FolderError(f'model.safetensors has no "{name}" of shape {parameter.shape}; put it back.')
+        whole.append(found.reshape(-1))
+    return np.concatenate(whole).astype(np.float32)
+
+
+def view_of(method: Method, model: Model, commit: Commit, client: int) -> dict[str, Array]:
+    """What a client holds after the last committed round, and nothing that it does not.
+
+    The model that it uses, and with groups the models of its own groups beside it, each joined with its own private
+    part.
+
+    Raises:
+        FolderError: if a tensor is missing or of another shape.
+    """
+    state, kept = resumed(method, model, commit)
+    found = _named(model, personal_model(method, state, kept, client), "")
+    if isinstance(method.terms.topology, Groups):
+        for group in method.terms.topology.groups_of(client):
+            whole = method.parts.join(state.models[group], kept.of(client, group))
+            found |= _named(model, whole, _prefix(method.terms, group))
+    return found
+
+
+def _named(model: Model, vector: Vector, prefix: str) -> dict[str, Array]:
+    tensors = model.fresh(vector).state_dict().items()
+    return {f"{prefix}{name}": value.detach().cpu().numpy() for name, value in tensors}
