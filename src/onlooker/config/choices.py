@@ -26,8 +26,6 @@ def unit_of(configuration: Configuration, kind: Kind) -> Unit:
     """What is guarded."""
     unit = configuration.privacy.unit or kind.unit
     _check.one_of(_UNITS, privacy__unit=unit)
-    if unit == "person":
-        raise ConfigError('privacy.unit = "person" is not built yet; choose client, record or none.')
     return cast(Unit, unit)
 
 
@@ -55,8 +53,8 @@ def noised_by_of(configuration: Configuration, summation: Summation) -> NoisedBy
 def bounds_of(configuration: Configuration, unit: Unit) -> float | tuple[float, ...]:
     """What one unit of each client adds at the most: its clip times its weight."""
     clip, weights = configuration.privacy.clip, weights_of(configuration, unit)
-    if isinstance(clip, list) and unit == "record":
-        raise TermsError(f"privacy.clip = {clip} must be one number where the unit is a record.")
+    if isinstance(clip, list) and unit in ("record", "person"):
+        raise TermsError(f"privacy.clip = {clip} must be one number where the unit is a {unit}.")
     for one in clip if isinstance(clip, list) else [clip]:
         _check.positive(privacy__clip=one)
     if not isinstance(clip, list) and not weights:
@@ -139,9 +137,10 @@ def training_of(configuration: Configuration, kind: Kind) -> Training:
         raise ConfigError(f'sampling.records.name = "{name}" is not built for dp-sgd; choose poisson.')
     expected = configuration.data.expected_records
     if expected is None:
+        counted = "persons" if configuration.privacy.unit == "person" else "records"
         raise ConfigError(
-            "data.expected-records is missing; name the public number of records that a silo is taken to have, which "
-            "the released mean is divided by."
+            f"data.expected-records is missing; name the public number of {counted} that a silo is taken to have, "
+            "which the released mean is divided by."
         )
     return Training("nothing", PoissonRecords(rate), expected, configuration.data.max_records or 2 * expected)
 
@@ -179,7 +178,6 @@ def refuse_unbuilt(configuration: Configuration) -> None:
         ("privacy.adaptive-clip", privacy.adaptive_clip, None),
         ("privacy.bands", privacy.bands, None),
         ("evaluation.private", configuration.evaluation.private, False),
-        ("data.person-column", configuration.data.person_column, None),
     ):
         if value != built:
             shown = f'"{value}"' if isinstance(value, str) else str(value).lower()

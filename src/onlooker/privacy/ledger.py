@@ -60,7 +60,7 @@ class Ledger:
         """What all releases so far cost the subject against the observers, and by which accountant.
 
         Args:
-            subject: the client whose data (or record) it is.
+            subject: the client whose data (or record, or person) it is.
             observers: one name, or several joined by "+".
             delta: the terms' own by default.
 

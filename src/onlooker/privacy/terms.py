@@ -111,8 +111,8 @@ class Terms:
         joined = least / math.sqrt(sum((least / multiplier) ** 2 for multiplier in met))
         event = self.channels[0].mechanism.event(joined)
         if self.unit in ("record", "person"):
-            # The silo's own coin amplifies nothing at this level: the other records of the silo come and go with it,
-            # and so may give it away. What is left is the record's coin, seen or unseen silo alike.
+            # The silo's own coin amplifies nothing at this level: the other units of the silo come and go with it, and
+            # so may give it away. What is left is the unit's own coin, seen or unseen silo alike.
             return self.training.amplified(event)
         if any(view.participation for view in views):
             return event
@@ -152,8 +152,6 @@ def _refuse_what_has_no_price(terms: Terms) -> None:
             f"data.weights names {len(terms.weights)} weights for data.clients = {terms.clients}; name one each."
         )
     terms.sampling.check(terms.clients)
-    if terms.unit == "person":
-        raise UnpricedError('privacy.unit = "person" has no price yet: a person may have several records.')
     if len({channel.name for channel in terms.channels}) < len(terms.channels):
         raise TermsError("two channels have one name, by which their noises and masks would be the same.")
     for channel in terms.channels:
@@ -200,16 +198,16 @@ def _refuse_channel(terms: Terms, channel: Channel) -> None:
 
 def _refuse_rows_of_another_unit(terms: Terms, channel: Channel) -> None:
     """Refuse a channel whose rows are bounded for another unit, or by another bound, than the one that is priced."""
-    if channel.sums_records != (terms.unit == "record"):
+    if channel.sums_records != (terms.unit in ("record", "person")):
         raise UnpricedError(
-            f'privacy.unit = "{terms.unit}" has no price here: a row that is a sum of records is bounded record by '
-            "record, and any other row as a whole."
+            f'privacy.unit = "{terms.unit}" has no price here: a row that is a sum over records or persons is bounded '
+            "one by one, and any other row as a whole."
         )
     assert channel.grid is not None
     as_priced = channel.bounds == channel.grid.clip and channel.max_records == terms.training.max_records
     if channel.sums_records and not as_priced:
         raise UnpricedError(
-            f"a sum of up to {channel.max_records} records of bound {channel.bounds} is not what is priced: "
+            f"a sum of up to {channel.max_records} {terms.unit}s of bound {channel.bounds} is not what is priced: "
             f"data.max-records = {terms.training.max_records} and privacy.clip = {channel.grid.clip}."
         )
 
