@@ -92,6 +92,18 @@ def test_all_rows_of_a_person_move_the_sum_by_at_most_the_clip():
     assert np.allclose(whole, sum(alone), atol=1e-12)
 
 
+def test_one_record_of_a_person_is_not_covered_at_the_persons_own_price(tmp_path):
+    """A second record turns the person's row round: twice the clip, which is what replace-one prices."""
+    line, start, stream = models.build("linear", (1,), 1, "regression"), np.zeros(2, np.float32), Seeded(1).stream("x")
+    person = Examples(np.ones((2, 1), np.float32), np.array([5, -20], np.float32), np.zeros(2, np.int64))
+    one, both = (clipped_sum_of_persons(line, start, [person.take(np.arange(n))], 1.0, stream, CPU) for n in (1, 2))
+    assert np.linalg.norm(one - both) == pytest.approx(2.0)
+    terms = prepared(tmp_path).agreement.terms
+    exchanged = Ledger.plan(replace(terms, adjacency="replace-one")).epsilon(0, "public")
+    assert Ledger.plan(terms).epsilon(0, "public", unit="record") == exchanged
+    assert exchanged > 1.2 * Ledger.plan(terms).epsilon(0, "public", unit="person")
+
+
 def test_a_persons_row_is_the_clipped_gradient_of_the_mean_loss(monkeypatch):
     generator = np.random.default_rng(2)
     model = models.build("mlp", (6,), 3, "classification")
