@@ -176,10 +176,15 @@ def test_rows_are_bounded_for_the_unit_that_is_priced():
             terms(wrong, ALL, unit=unit, training=records)
 
 
-def test_a_person_is_not_priced_as_one_record():
+def test_a_person_has_a_price_only_where_rows_are_summed_person_by_person():
+    """And it is that of a record at the same rate: what is bounded is one person's part of the sum."""
     records = Training("nothing", PoissonRecords(0.1), 100, 200)
-    with pytest.raises(UnpricedError, match="person"):
-        terms(channel(sums_records=True, max_records=200), ALL, unit="person", training=records)
+    summed = channel(sums_records=True, max_records=200)
+    person = terms(summed, ALL, unit="person", training=records)
+    assert person.event(0, "public") == terms(summed, ALL, unit="record", training=records).event(0, "public")
+    for wrong in (channel(), replace(summed, max_records=100), replace(summed, bounds=0.5)):
+        with pytest.raises(UnpricedError, match="person"):
+            terms(wrong, ALL, unit="person", training=records)
 
 
 def test_channels_are_told_apart_by_name():
@@ -209,8 +214,10 @@ def test_a_guarantee_for_a_record_says_nothing_of_a_client():
     assert ledger.epsilon(0, "public") == ledger.epsilon(0, "public", unit="record") < math.inf
     assert ledger.epsilon(0, "public", unit="person") == ledger.epsilon(0, "public", unit="client") == math.inf
     whole = Ledger.plan(terms(channel()))
-    for unit in ("client", "person", "record"):
-        assert whole.epsilon(0, "public", unit=unit) == whole.epsilon(0, "public")
+    assert whole.epsilon(0, "public", unit="client") == whole.epsilon(0, "public")
+    exchanged = Ledger.plan(replace(terms(channel()), adjacency="replace-one")).epsilon(0, "public")
+    for unit in ("person", "record"):  # a part of a client's data may turn its row round, which zero-out does not price
+        assert whole.epsilon(0, "public", unit=unit) == exchanged > 1.2 * whole.epsilon(0, "public")
 
 
 def test_a_cap_below_what_is_expected_is_refused():

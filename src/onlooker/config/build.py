@@ -99,12 +99,14 @@ def study(prepared: Prepared, device: torch.device) -> Study:
 
 
 def _refuse_too_many_records(prepared: Prepared, federation: data.Federation) -> None:
-    """A silo beyond the public cap would leave records out, and which ones would depend on which are there."""
-    cap = prepared.agreement.terms.training.max_records
+    """A silo beyond the public cap would leave units out, and which ones would depend on which are there."""
+    terms = prepared.agreement.terms
+    cap = terms.training.max_records
     for client, examples in enumerate(federation.clients):
-        if cap is not None and len(examples) > cap:
+        units = len(examples.rows_by_person()) if terms.unit == "person" else len(examples)
+        if cap is not None and units > cap:
             raise DataError(
-                f"data.max-records = {cap} is less than the {len(examples)} records of client:{client}; raise it."
+                f"data.max-records = {cap} is less than the {units} {terms.unit}s of client:{client}; raise it."
             )
 
 
@@ -146,6 +148,8 @@ def data_settings(configuration: Configuration) -> data.DataSettings:
         missing_columns=tuple(table.missing_columns),
         test_file=table.test_file,
         test_fraction=table.test_fraction,
+        person_column=table.person_column,
+        whole_persons=configuration.privacy.unit == "person",
     )
 
 
@@ -223,8 +227,14 @@ def _unused(configuration: Configuration) -> list[str]:
         unused = {key: value for key, value in given.items() if value is not None}
         if configuration.sampling.records and not kind_of(configuration.task.method).draws_batches:
             unused["sampling.records.name"] = configuration.sampling.records.name
-        reason = "only where the unit is a record does a silo draw records"
-    return [f"{key} = {value} is not used: {reason}." for key, value in unused.items()]
+        reason = "only dp-sgd draws records or persons in a silo"
+    found = [f"{key} = {value} is not used: {reason}." for key, value in unused.items()]
+    if table.person_column and configuration.privacy.unit != "person":
+        found.append(
+            f'data.person-column = "{table.person_column}" groups no rows, and only keeps that column from the '
+            'features: no person is guarded as a whole unless privacy.unit = "person".'
+        )
+    return found
 
 
 def _absolute(configuration: Configuration, base: Path) -> Configuration:

@@ -30,8 +30,6 @@ def unit_of(configuration: Configuration, kind: Kind) -> Unit:
     """What is guarded."""
     unit = configuration.privacy.unit or kind.unit
     _check.one_of(_UNITS, privacy__unit=unit)
-    if unit == "person":
-        raise ConfigError('privacy.unit = "person" is not built yet; choose client, record or none.')
     return cast(Unit, unit)
 
 
@@ -59,8 +57,8 @@ def noised_by_of(configuration: Configuration, summation: Summation) -> NoisedBy
 def bounds_of(configuration: Configuration, unit: Unit, own_clip: float | None = None) -> float | tuple[float, ...]:
     """What one unit of each client adds at the most: its clip (or a group's own) times its weight."""
     clip, weights = configuration.privacy.clip if own_clip is None else own_clip, weights_of(configuration, unit)
-    if isinstance(clip, list) and unit == "record":
-        raise TermsError(f"privacy.clip = {clip} must be one number where the unit is a record.")
+    if isinstance(clip, list) and unit in ("record", "person"):
+        raise TermsError(f"privacy.clip = {clip} must be one number where the unit is a {unit}.")
     for one in clip if isinstance(clip, list) else [clip]:
         _check.positive(privacy__clip=one)
     if not isinstance(clip, list) and not weights:
@@ -143,9 +141,10 @@ def training_of(configuration: Configuration, kind: Kind, unit: Unit, keeps: Lit
         raise ConfigError(f'sampling.records.name = "{name}" is not built for dp-sgd; choose poisson.')
     expected = configuration.data.expected_records
     if expected is None:
+        counted = "persons" if configuration.privacy.unit == "person" else "records"
         raise ConfigError(
-            "data.expected-records is missing; name the public number of records that a silo is taken to have, which "
-            "the released mean is divided by."
+            f"data.expected-records is missing; name the public number of {counted} that a silo is taken to have, "
+            "which the released mean is divided by."
         )
     rate = 0.01 if rate is None else rate
     return Training("nothing", PoissonRecords(rate), expected, configuration.data.max_records or 2 * expected)
@@ -200,7 +199,6 @@ def refuse_unbuilt(configuration: Configuration) -> None:
         ("privacy.adaptive-clip", privacy.adaptive_clip, None),
         ("privacy.bands", privacy.bands, None),
         ("evaluation.private", configuration.evaluation.private, False),
-        ("data.person-column", configuration.data.person_column, None),
     ):
         if value != built:
             shown = f'"{value}"' if isinstance(value, str) else str(value).lower()

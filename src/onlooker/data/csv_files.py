@@ -9,6 +9,7 @@ because a constant that was computed from the rows of all clients would be a rel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from onlooker.data.columns import (
     LEVELS,
+    MISSING,
     MISSING_VALUES,
     RANGES,
     Category,
@@ -26,7 +28,7 @@ from onlooker.data.columns import (
 )
 from onlooker.data.federation import DataSettings, Description, Pool
 from onlooker.data.files import Table, is_there, read_header, read_table
-from onlooker.data.partition import held_out
+from onlooker.data.partition import held_out, held_out_persons
 from onlooker.errors import DataError
 from onlooker.types import Array, Examples
 
@@ -47,7 +49,12 @@ def describe_csv(settings: DataSettings) -> Description:
         (f"taken as they are: {', '.join(unscaled)}", unscaled),
         (LEVELS, settings.categories),
         (MISSING_VALUES, settings.missing_columns),
-        ("the test set is a fixed share of each client's rows, drawn at random", not settings.test_file),
+        (
+            "the test set is all rows of a fixed share of the persons, drawn at random"
+            if settings.whole_persons
+            else "the test set is a fixed share of each client's rows, drawn at random",
+            not settings.test_file,
+        ),
     )
     return Description(
         name="csv",
@@ -66,21 +73,36 @@ def read_csv(settings: DataSettings, generator: np.random.Generator) -> Pool:
     """
     tables = [read_table(path) for path in _files(settings)]
     columns = _columns(settings, tuple(tables[0].columns), tables[0].path)
-    examples = _examples(settings, columns, tables)
+    names = _person_names(settings, tables)
+    persons = None if names is None else np.unique(names, return_inverse=True)[1].astype(np.int64)
+    examples = replace(_examples(settings, columns, tables), persons=persons)
     owners = _owners(settings, tables)
     if settings.test_file is not None:
-        test = _examples(settings, columns, [read_table(_test_path(settings, settings.test_file))])
-        return Pool(examples, test, owners)
+        table = read_table(_test_path(settings, settings.test_file))
+        _refuse_shared_persons(settings, names, table)
+        return Pool(examples, _examples(settings, columns, [table]), owners)
     if not 0 < settings.test_fraction < 1:
         raise DataError(f"data.test-fraction = {settings.test_fraction} must be above 0 and below 1.")
-    rows = np.zeros(len(examples), dtype=np.int64) if owners is None else owners
-    train, test = held_out(rows, settings.test_fraction, generator)
+    train, test = _held_out(settings, examples, owners, generator)
+    return Pool(examples.take(train), examples.take(test), None if owners is None else owners[train])
+
+
+def _held_out(
+    settings: DataSettings, examples: Examples, owners: NDArray[np.int64] | None, generator: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    if settings.whole_persons and examples.persons is not None:
+        what, one = "the persons", "person"
+        train, test = held_out_persons(examples.persons, settings.test_fraction, generator)
+    else:
+        what, one = "each client's rows", "row"
+        rows = np.zeros(len(examples), dtype=np.int64) if owners is None else owners
+        train, test = held_out(rows, settings.test_fraction, generator)
     if not len(test):
         raise DataError(
-            f"data.test-fraction = {settings.test_fraction} of each client's rows is less than one row; "
-            "raise it, or name a test-file."
+            f"data.test-fraction = {settings.test_fraction} of {what} is less than one {one}; raise it, or name a "
+            "test-file."
         )
-    return Pool(examples.take(train), examples.take(test), None if owners is None else owners[train])
+    return train, test
 
 
 def _files(settings: DataSettings) -> tuple[Path, ...]:
@@ -107,8 +129,14 @@ def _test_path(settings: DataSettings, name: str) -> Path:
 def _columns(settings: DataSettings, header: Sequence[str], path: Path) -> list[_Feature]:
     """The features, in the order of the file."""
     label = _required_label(settings, header, path)
+    if settings.whole_persons and settings.person_column is None:
+        raise DataError(
+            'data.person-column is missing: privacy.unit = "person" needs the column that names the person of each '
+            f"row; choose one of {', '.join(header)}."
+        )
     named = {
         "id-column": [settings.id_column] if settings.id_column is not None else [],
+        "person-column": [settings.person_column] if settings.person_column is not None else [],
         "ignore-columns": settings.ignore_columns,
         "missing-columns": settings.missing_columns,
         "categories": settings.categories,
@@ -121,7 +149,7 @@ def _columns(settings: DataSettings, header: Sequence[str], path: Path) -> list[
     for name, (low, high) in settings.ranges.items():
         if not (np.isfinite([low, high]).all() and low < high):
             raise DataError(f'data.ranges."{name}" = [{low}, {high}] must be two finite numbers, the lower one first.')
-    left_out = {label, settings.id_column, *settings.ignore_columns}
+    left_out = {label, settings.id_column, settings.person_column, *settings.ignore_columns}
     columns = [_column(settings, name) for name in header if name not in left_out]
     if not columns:
         raise DataError(f'"{path}" has no column left for the features; it has {", ".join(header)}.')
@@ -184,6 +212,32 @@ def _require_column(table: Table, name: str) -> None:
         raise DataError(
             f'"{table.path}" has no column "{name}", but {", ".join(table.columns)}; give all files the same.'
         )
+
+
+def _person_names(settings: DataSettings, tables: Sequence[Table]) -> list[str] | None:
+    """Who each row is about, by the name in the file; None where no column says it."""
+    column = settings.person_column
+    if column is None:
+        return None
+    for table in tables:
+        _require_column(table, column)
+        for row, name in enumerate(table.columns[column]):
+            if name in MISSING:
+                raise table.fault(row, column, "no person; name the person of every row, or leave the row out.")
+    return [name for table in tables for name in table.columns[column]]
+
+
+def _refuse_shared_persons(settings: DataSettings, names: Sequence[str] | None, test: Table) -> None:
+    if not settings.whole_persons or names is None:
+        return
+    trained = set(names)
+    for row, name in enumerate(_person_names(settings, [test]) or ()):
+        if name in trained:
+            raise test.fault(
+                row,
+                settings.person_column or "",
+                "a person of the training rows, whom no test row may be of where the unit is a person; leave it out.",
+            )
 
 
 def _owners(settings: DataSettings, tables: Sequence[Table]) -> NDArray[np.int64] | None:

@@ -1,7 +1,8 @@
 """Your own rows, from a function "package.module:function".
 
 It is called with the `DataSettings` and returns either a `Federation`, or a pair of `Examples`: training
-rows, which are dealt to clients by `data.partition`, and test rows.
+rows, which are dealt to clients by `data.partition`, and test rows. `Examples` may say whose each row is; the persons
+of such a pair have the same numbers in both parts, those of a `Federation` only within a client.
 """
 
 from __future__ import annotations
@@ -9,7 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from onlooker._entry import called, resolved
-from onlooker.data.federation import DataSettings, Description, Federation, Pool, as_arrays, checked
+from onlooker.data.federation import (
+    DataSettings,
+    Description,
+    Federation,
+    Pool,
+    as_arrays,
+    checked,
+    require_persons,
+)
 from onlooker.errors import DataError
 from onlooker.types import Examples
 
@@ -41,8 +50,12 @@ def _federation(settings: DataSettings, federation: Federation) -> Federation:
     if settings.clients != found:
         raise DataError(f'data.clients = {settings.clients}, but data.name = "{name}" returned {found} clients.')
     description = federation.description
+    clients = tuple(checked(c, description, f"client {i} of {name}") for i, c in enumerate(federation.clients))
+    if settings.whole_persons:
+        for number, client in enumerate(clients):
+            require_persons(client, f"client {number} of {name}")
     return Federation(
-        tuple(checked(c, description, f"client {i} of {name}") for i, c in enumerate(federation.clients)),
+        clients,
         checked(federation.test, description, f"the test set of {name}"),
         description,
     )
@@ -58,9 +71,25 @@ def _pool(settings: DataSettings, train: Examples, test: Examples) -> tuple[Pool
             outputs = _highest(train, name) + 1
             uncharged.append("the number of classes was read from the labels; data.classes would fix it")
     description = Description(name, shape, outputs, settings.task, (), tuple(uncharged))
-    train = checked(train, description, f"the training set of {name}")
-    test = checked(test, description, f"the test set of {name}")
-    return Pool(train, test), description
+    pool = Pool(
+        checked(train, description, f"the training set of {name}"),
+        checked(test, description, f"the test set of {name}"),
+    )
+    if settings.whole_persons:
+        require_persons(train, f"the training set of {name}")
+        _refuse_shared_persons(name, train, test)
+    return pool, description
+
+
+def _refuse_shared_persons(name: str, train: Examples, test: Examples) -> None:
+    if train.persons is None or test.persons is None:
+        return
+    shared: list[int] = np.intersect1d(train.persons, test.persons).tolist()
+    if shared:
+        raise DataError(
+            f'data.name = "{name}" returned training and test rows of the person {shared[0]}, which privacy.unit = '
+            '"person" cannot have; put all rows of a person on one side.'
+        )
 
 
 def _highest(train: Examples, name: str) -> int:

@@ -42,6 +42,9 @@ class DataSettings:
             the label of a regression it is mapped but not held.
         ignore_columns: csv: columns that are neither feature nor label.
         missing_columns: csv: columns that may be empty, and get an indicator feature.
+        person_column: csv: the column that names the person of each row; never a feature.
+        whole_persons: hold out for the test, and deal to clients, all rows of a person together, as the unit "person"
+            needs.
         test_file: csv: the file in `root` that holds the test rows.
         test_fraction: csv: without `test_file`, the share of each client's rows that is drawn for the test.
     """
@@ -62,6 +65,8 @@ class DataSettings:
     missing_columns: tuple[str, ...] = ()
     test_file: str | None = None
     test_fraction: float = 0.2
+    person_column: str | None = None
+    whole_persons: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class Pool:
     Attributes:
         train: training rows, their features in the small type of the file.
         test: test rows, likewise.
-        owners: `int64[n]`, the natural client (0 to m - 1) of each training row; None where the set has none.
+        owners: `int64[n]`, the natural client of each training row; None where the set has none.
         prepare: a function of each row alone that gives the features of `Description`. It runs after the
             partition, client by client, so that a large set is never held twice as floats.
     """
@@ -136,7 +141,7 @@ def checked(examples: object, description: Description, place: str) -> Examples:
             names the first row at fault, counted from 0.
     """
     arrays = as_arrays(examples, place)
-    features, labels = arrays.features, arrays.labels
+    features, labels, persons = arrays.features, arrays.labels, arrays.persons
     if features.ndim == 0 or labels.ndim != 1 or len(features) != len(labels):
         raise DataError(
             f"{place} has features of shape {features.shape} and labels of shape {labels.shape}; "
@@ -151,6 +156,7 @@ def checked(examples: object, description: Description, place: str) -> Examples:
     return Examples(
         read_features(features, description.symbols, f"{place}, features"),
         read_labels(labels, description.outputs, f"{place}, labels"),
+        None if persons is None else _renumbered(persons, len(labels), f"{place}, persons"),
     )
 
 
@@ -163,9 +169,32 @@ def as_arrays(examples: object, place: str) -> Examples:
     if not isinstance(examples, Examples):
         raise DataError(f"{place} is {type(examples).__name__}; give onlooker.types.Examples.")
     try:
-        return Examples(np.asarray(examples.features), np.asarray(examples.labels))
+        persons = None if examples.persons is None else np.asarray(examples.persons)
+        return Examples(np.asarray(examples.features), np.asarray(examples.labels), persons)
     except ValueError as error:
         raise DataError(f"{place} has rows of different shapes; give all rows the same shape.") from error
+
+
+def _renumbered(persons: Array, rows: int, place: str) -> NDArray[np.int64]:
+    if persons.shape != (rows,) or persons.dtype.kind not in "iu":
+        raise DataError(
+            f"{place}: the shape is {persons.shape} and the type {persons.dtype}; give one whole number for each of "
+            f"the {rows} rows."
+        )
+    return np.unique(persons, return_inverse=True)[1].astype(np.int64)
+
+
+def require_persons(examples: Examples, place: str) -> None:
+    """Refuse rows that do not say whose they are.
+
+    Raises:
+        DataError: naming the place, with the remedy.
+    """
+    if examples.persons is None:
+        raise DataError(
+            f'{place} does not say which rows are of one person, as privacy.unit = "person" needs; give '
+            'onlooker.types.Examples its persons, or choose the unit "record".'
+        )
 
 
 def _numbers(values: Array, _: int, place: str) -> NDArray[np.float32]:

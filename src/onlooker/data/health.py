@@ -6,6 +6,8 @@ quantity can be, rounded; none is computed when rows are read (rule 16 of `docs/
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +25,7 @@ from onlooker.data.columns import (
 )
 from onlooker.data.federation import DataSettings, Description, Pool
 from onlooker.data.files import Folder, Table, damaged, read_table
-from onlooker.data.partition import held_out
+from onlooker.data.partition import held_out, held_out_persons
 from onlooker.types import Examples
 
 _HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
@@ -111,6 +113,13 @@ PARKINSONS = Description(
         "the test set is a fifth of each patient's recordings, drawn at random",
     ),
 )
+PARKINSONS_BY_PERSONS = replace(
+    PARKINSONS,
+    preprocessing=(
+        *PARKINSONS.preprocessing[:-1],
+        "the test set is all recordings of a fifth of the patients, drawn at random",
+    ),
+)
 _PARKINSONS_FOLDER = Folder(
     "parkinsons",
     ("parkinsons_updrs.data",),
@@ -119,7 +128,7 @@ _PARKINSONS_FOLDER = Folder(
 
 
 def read_parkinsons(settings: DataSettings, generator: np.random.Generator) -> Pool:
-    """Parkinsons Telemonitoring: 5,875 recordings of 42 patients, who are its natural clients.
+    """Parkinsons Telemonitoring: 5,875 recordings of 42 patients, who are its persons and its natural clients.
 
     Raises:
         DataError: if the file is missing, damaged or lacks a column.
@@ -129,7 +138,11 @@ def read_parkinsons(settings: DataSettings, generator: np.random.Generator) -> P
     table = read_table(path).require(*names)
     labels = rescaled(table.numbers("total_UPDRS"), 0, _UPDRS_LIMIT).astype(np.float32)
     owners = np.unique(table.numbers("subject#"), return_inverse=True)[1].astype(np.int64)
-    return _split(Examples(encode(_PARKINSONS_COLUMNS, table), labels), owners, generator)
+    examples = Examples(encode(_PARKINSONS_COLUMNS, table), labels, persons=owners)
+    if not settings.whole_persons:
+        return _split(examples, owners, generator)
+    train, test = held_out_persons(owners, 0.2, generator)
+    return Pool(examples.take(train), examples.take(test), owners=owners[train])
 
 
 def _split(examples: Examples, owners: NDArray[np.int64], generator: np.random.Generator) -> Pool:

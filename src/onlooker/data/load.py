@@ -23,6 +23,7 @@ _Reader = Callable[[DataSettings, np.random.Generator], Pool]
 class _NamedSet:
     description: Description
     read: _Reader
+    by_persons: Description | None = None  # with the rows of a person kept together, where they say whose they are
 
 
 _NAMED: Mapping[str, _NamedSet] = {
@@ -34,7 +35,7 @@ _NAMED: Mapping[str, _NamedSet] = {
         _NamedSet(images.CIFAR10, images.read_cifar10),
         _NamedSet(census.ADULT, census.read_adult),
         _NamedSet(health.HEART_DISEASE, health.read_heart_disease),
-        _NamedSet(health.PARKINSONS, health.read_parkinsons),
+        _NamedSet(health.PARKINSONS, health.read_parkinsons, health.PARKINSONS_BY_PERSONS),
         _NamedSet(health.TCGA_BRCA, health.read_tcga_brca),
         _NamedSet(text.SHAKESPEARE, text.read_shakespeare),
     )
@@ -51,7 +52,8 @@ def describe(settings: DataSettings) -> Description:
 
     Raises:
         TermsError: if the set is not known.
-        DataError: if csv files or a function do not fit the settings.
+        DataError: if csv files or a function do not fit the settings, or the set does not say whose its rows are where
+            the settings want the rows of a person kept together.
     """
     if ":" in settings.name:
         answer = custom.call(settings)
@@ -59,7 +61,15 @@ def describe(settings: DataSettings) -> Description:
     one_of(NAMES, **{"data.name": settings.name})
     if settings.name == "csv":
         return csv_files.describe_csv(settings)
-    return _NAMED[settings.name].description
+    named = _NAMED[settings.name]
+    if not settings.whole_persons:
+        return named.description
+    if named.by_persons is None:
+        raise DataError(
+            f'data.name = "{settings.name}" does not say which rows are of one person, as privacy.unit = "person" '
+            'needs; choose the unit "record", or data that name the person, such as csv with data.person-column.'
+        )
+    return named.by_persons
 
 
 def load(settings: DataSettings, source: Source) -> Federation:
@@ -92,7 +102,7 @@ def load(settings: DataSettings, source: Source) -> Federation:
 
 def _dealt(settings: DataSettings, pool: Pool, description: Description, generator: np.random.Generator) -> Federation:
     def prepared(examples: Examples, place: str) -> Examples:
-        rows = Examples(pool.prepare(examples.features), examples.labels)
+        rows = Examples(pool.prepare(examples.features), examples.labels, examples.persons)
         return checked(rows, description, f"{place} of {settings.name}")
 
     if len(pool.train.features) != len(pool.train):
@@ -110,12 +120,20 @@ def _shares(
 ) -> partition.Shares:
     labels, clients = pool.train.labels, settings.clients
     partition.require_enough(len(labels), clients)
+    persons = pool.train.persons if settings.whole_persons else None
+    if settings.partition == "iid" and persons is not None:
+        return partition.iid_persons(persons, clients, generator)
     if settings.partition == "iid":
         return partition.iid(len(labels), clients, generator)
     if settings.partition == "natural":
         if pool.owners is None:
             raise DataError(f'data.partition = "natural": {_no_owner(settings)}')
         return partition.natural(pool.owners, clients)
+    if persons is not None:
+        raise DataError(
+            f'data.partition = "{settings.partition}" deals rows by their class and would part those of one person, '
+            'whom privacy.unit = "person" guards as a whole; choose iid or natural.'
+        )
     if description.task != "classification":
         raise DataError(
             f'data.partition = "{settings.partition}" needs classes, and the task of "{settings.name}" is '

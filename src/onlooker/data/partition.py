@@ -26,6 +26,27 @@ def iid(rows: int, clients: int, generator: np.random.Generator) -> Shares:
     return tuple(np.array_split(generator.permutation(rows), clients))
 
 
+def iid_persons(persons: NDArray[np.int64], clients: int, generator: np.random.Generator) -> Shares:
+    """Persons in random order, cut into parts whose sizes differ by at most 1; all rows of a person go together.
+
+    Args:
+        persons: `int64[n]`, the person of each row.
+        clients: how many clients there are.
+        generator: draws the order.
+
+    Raises:
+        DataError: on more clients than persons.
+    """
+    names = np.unique(persons)
+    if clients > len(names):
+        raise DataError(
+            f"data.clients = {clients} is more than the {len(names)} persons of the training rows; use at most "
+            f"{len(names)}."
+        )
+    parts = np.array_split(generator.permutation(names), clients)
+    return tuple(np.flatnonzero(np.isin(persons, part)) for part in parts)
+
+
 def dirichlet(labels: NDArray[np.int64], clients: int, alpha: float, generator: np.random.Generator) -> Shares:
     """Clients of equal size (within 1), each with its own class proportions q ~ Dirichlet(alpha p).
 
@@ -143,19 +164,20 @@ def natural(owners: NDArray[np.int64], clients: int) -> Shares:
     """The rows of each owner, in the order of the file.
 
     Args:
-        owners: `int64[n]`, the owner of each row, numbered 0 to m - 1.
+        owners: `int64[n]`, the owner of each row; their numbers may have gaps.
         clients: what the configuration says; it must be m.
 
     Raises:
         DataError: unless `clients` is the number of owners found.
     """
-    found = int(owners.max()) + 1
+    names = np.unique(owners)
+    found = len(names)
     if clients != found:
         raise DataError(
             f"data.clients = {clients} does not match the {found} clients found; write clients = {found}, or "
             'choose another partition than "natural".'
         )
-    return tuple(np.flatnonzero(owners == owner) for owner in range(found))
+    return tuple(np.flatnonzero(owners == name) for name in names)
 
 
 def require_enough(rows: int, clients: int) -> None:
@@ -188,3 +210,22 @@ def held_out(
     place = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
     kept_back = place < np.repeat(np.floor(fraction * counts), counts)
     return np.sort(order[~kept_back]), np.sort(order[kept_back])
+
+
+def held_out_persons(
+    persons: NDArray[np.int64], fraction: float, generator: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row numbers for training and for the test: all rows of floor(fraction m) at random of the m persons.
+
+    Nobody is in both, or the unit "person" would leave a person's test rows unguarded. Persons are drawn from the whole
+    set, so a client may be left without any.
+
+    Args:
+        persons: `int64[n]`, the person of each row.
+        fraction: share of the persons for the test, in (0, 1).
+        generator: draws the persons.
+    """
+    names = np.unique(persons)
+    chosen = names[held_out(np.zeros_like(names), fraction, generator)[1]]
+    for_test = np.isin(persons, chosen)
+    return np.flatnonzero(~for_test), np.flatnonzero(for_test)

@@ -18,6 +18,7 @@ from onlooker.privacy.terms import Terms
 from onlooker.types import Examples, Row
 
 _GRADIENT_NUMBERS_AT_ONCE = 2**23  # 32 MiB of float32 gradients, whatever the model
+_ROWS_AT_ONCE = 128  # of one person, whose gradients are added up by the layers themselves
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,11 @@ class DPSGD:
     below C so that rounding the sum cannot exceed C (rule 8b); the silo's row is the sum. The divisor is the expected
     lot q n K (paper: L), with the public n = `expected_records`.
 
-    Guarantee: record level, against everybody outside the record's silo; each observer's epsilon is the ledger's.
+    Where the unit is a person, one coin decides on all rows of a person, and what is clipped is the gradient of the
+    mean loss over them; n is then a number of persons. However many rows a person has, they move the sum by at most C.
+
+    Guarantee: record level, or person level within one silo, against everybody outside the silo; each observer's
+    epsilon is the ledger's.
     """
 
     terms: Terms
@@ -38,17 +43,24 @@ class DPSGD:
     epochs: int = 1
 
     def __post_init__(self) -> None:
-        if self.terms.unit != "record" or self.terms.training.records is None:
+        if self.terms.unit not in ("record", "person") or self.terms.training.records is None:
             raise UnpricedError(
-                f'task.method = "dp-sgd" guards records, so privacy.unit = "{self.terms.unit}" must be "record".'
+                f'task.method = "dp-sgd" guards records or persons, so privacy.unit = "{self.terms.unit}" must be '
+                '"record" or "person".'
             )
 
     def local(
         self, model: Model, received: Vector, kept: Vector, examples: Examples, stream: Stream, device: torch.device
     ) -> Local:
-        """Minus the sum of the clipped gradients of the records drawn, `float64[d]`; zero where none was."""
+        """Minus the sum of the clipped gradients of the units drawn, `float64[d]`; zero where none was."""
         training, (channel,) = self.terms.training, self.terms.channels
         assert isinstance(training.records, PoissonRecords)
+        if self.terms.unit == "person":
+            persons = examples.rows_by_person()
+            drawn = training.records.draw(min(len(persons), training.max_records or len(persons)), stream)
+            taken = [examples.take(persons[int(one)]) for one in drawn]
+            row = -clipped_sum_of_persons(model, received, taken, channel.record_clip, stream, device)
+            return Local({"model": row}, kept)
         drawn = training.records.draw(min(len(examples), training.max_records or len(examples)), stream)
         row = -clipped_sum(model, received, examples.take(drawn), channel.record_clip, stream, device)
         return Local({"model": row}, kept)
@@ -86,8 +98,48 @@ def clipped_sum(
             labels = torch.from_numpy(examples.labels[start : start + at_once]).to(device)
             found = gradients(weights, features, labels)
             rows = torch.cat([found[name].reshape(len(labels), -1) for name in weights], dim=1).double()
-            norms = torch.sqrt(torch.sum(rows * rows, dim=1))
-            finite = torch.isfinite(norms)
-            factors = torch.where(finite, clip / torch.clamp(norms, min=clip) * (1 - 2**-40), 0.0)
-            total += factors @ torch.where(finite.unsqueeze(1), rows, 0.0)
+            total += _sum_of_clipped(rows, clip)
     return total.cpu().numpy()
+
+
+def clipped_sum_of_persons(
+    model: Model, parameters: Vector, persons: Sequence[Examples], clip: float, stream: Stream, device: torch.device
+) -> Row:
+    """The sum over persons of the gradients of their mean losses, each clipped to L2 norm `clip`, `float64[d]`.
+
+    A person is computed alone, in parts of as many rows as fit, so nobody's gradient depends on who else was drawn. One
+    whose gradient is not finite adds nothing (rule 1).
+
+    Args:
+        model: the model.
+        parameters: `float32[d]`, where the gradients are taken.
+        persons: the rows of each person, at least one each.
+        clip: the L2 bound.
+        stream: what layers that draw, such as dropout, draw from.
+        device: where tensors live.
+    """
+    total = torch.zeros(model.size, dtype=torch.float64, device=device)
+    weights = {name: value.to(device) for name, value in model.split(parameters).items()}
+
+    def loss(weights: dict[str, torch.Tensor], features: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return model.losses(functional_call(model.module, weights, (features,)), labels).sum()
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream.seed())
+        for person in persons:
+            gradient = torch.zeros_like(total)
+            for start in range(0, len(person), _ROWS_AT_ONCE):
+                features = torch.from_numpy(person.features[start : start + _ROWS_AT_ONCE]).to(device)
+                labels = torch.from_numpy(person.labels[start : start + _ROWS_AT_ONCE]).to(device)
+                found = grad(loss)(weights, features, labels)
+                gradient += torch.cat([found[name].reshape(-1) for name in weights]).double()
+            total += _sum_of_clipped((gradient / len(person)).unsqueeze(0), clip)
+    return total.cpu().numpy()
+
+
+def _sum_of_clipped(rows: torch.Tensor, clip: float) -> torch.Tensor:
+    """The sum of the rows, `float64[k, d]`, each within L2 norm `clip`; a row that is not finite adds nothing."""
+    norms = torch.sqrt(torch.sum(rows * rows, dim=1))
+    finite = torch.isfinite(norms)
+    factors = torch.where(finite, clip / torch.clamp(norms, min=clip) * (1 - 2**-40), 0.0)
+    return factors @ torch.where(finite.unsqueeze(1), rows, 0.0)

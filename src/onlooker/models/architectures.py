@@ -1,4 +1,4 @@
-"""The networks that come with Onlooker, in plain layers: no dropout, and no statistics that a batch shares.
+"""The networks that come with Onlooker, in plain layers, and without statistics that a batch shares.
 
 Every last layer is called "head", so that it can be named when a model is split.
 """
@@ -17,7 +17,6 @@ Architecture = Callable[[Shape, int], nn.Module]
 """From the shape of one row's features and the number of outputs to a network with fresh weights."""
 
 _HIDDEN = 64
-_FULLY_CONNECTED = 512
 _NORMALISED_GROUPS = 32
 _EMBEDDING = 8
 _CHARACTER_HIDDEN = 128
@@ -82,7 +81,8 @@ def cnn_feddecouple(shape: Shape, outputs: int) -> nn.Module:
     Raises:
         ModelError: on pictures of fewer than 8 x 8 pixels.
     """
-    return _three_blocks(_picture(shape, "cnn-feddecouple", smallest=8), (64, 128, 256), outputs, normalised=True)
+    picture = _picture(shape, "cnn-feddecouple", smallest=8)
+    return _three_blocks(picture, (64, 128, 256), (512,), outputs, normalised=True)
 
 
 def cnn_dp_sgd(shape: Shape, outputs: int) -> nn.Module:
@@ -91,27 +91,77 @@ def cnn_dp_sgd(shape: Shape, outputs: int) -> nn.Module:
     Raises:
         ModelError: on pictures of fewer than 8 x 8 pixels.
     """
-    return _three_blocks(_picture(shape, "cnn-dp-sgd", smallest=8), (32, 64, 64), outputs, normalised=False)
+    return _three_blocks(_picture(shape, "cnn-dp-sgd", smallest=8), (32, 64, 64), (512,), outputs)
+
+
+def cnn_opacus(shape: Shape, outputs: int) -> nn.Module:
+    """FedDecouple's network for Opacus (section 5.2): three blocks of two 3 x 3 convolutions, dropout, 512, 256 units.
+
+    Blocks have 64, 128 and 256 channels. The paper says neither where in a block ReLU stands nor how much is dropped:
+    here after each convolution, and a quarter after each block. Each row draws what it drops by itself, so dropout
+    mixes no records.
+
+    Raises:
+        ModelError: on pictures of fewer than 8 x 8 pixels.
+    """
+    picture = _picture(shape, "cnn-opacus", smallest=8)
+    return _three_blocks(picture, (64, 128, 256), (512, 256), outputs, convolutions=2, dropped=0.25)
+
+
+def cnn_dp_ftrl(shape: Shape, outputs: int) -> nn.Module:
+    """FedDecouple's network for DP-FTRL (section 5.2): 3 x 3, 32, 64, 128 filters, 256 units.
+
+    Raises:
+        ModelError: on pictures of fewer than 8 x 8 pixels.
+    """
+    return _three_blocks(_picture(shape, "cnn-dp-ftrl", smallest=8), (32, 64, 128), (256,), outputs)
+
+
+def cnn_common(shape: Shape, outputs: int) -> nn.Module:
+    """One network for all methods, for the controlled comparison that FedDecouple leaves open (section 7.2).
+
+    3 x 3, 16, 32, 64 filters, and the classes straight from them: the shape of `cnn-dp-sgd` and `cnn-dp-ftrl`, without
+    the layer of hidden units that holds most of theirs. Small, because noise grows with the square root of the
+    number of parameters, and a round must fit a CPU. Without GroupNorm, which the paper gives to its own method alone,
+    and without dropout, because how many groups and how much is dropped would be choices that favour some method.
+
+    Raises:
+        ModelError: on pictures of fewer than 8 x 8 pixels.
+    """
+    return _three_blocks(_picture(shape, "cnn-common", smallest=8), (16, 32, 64), (), outputs)
 
 
 def _three_blocks(
-    shape: tuple[int, int, int], widths: tuple[int, int, int], outputs: int, normalised: bool
+    shape: tuple[int, int, int],
+    widths: tuple[int, int, int],
+    hidden: tuple[int, ...],
+    outputs: int,
+    *,
+    convolutions: int = 1,
+    normalised: bool = False,
+    dropped: float = 0.0,
 ) -> nn.Module:
+    """Three blocks of convolutions that halve the picture, layers of hidden units, and the classes."""
     channels, height, width = shape
     layers: list[tuple[str, nn.Module]] = []
-    for number, filters in enumerate(widths, start=1):
-        layers.append((f"conv{number}", nn.Conv2d(channels, filters, 3, padding=1)))
-        if normalised:
-            layers.append((f"norm{number}", nn.GroupNorm(_NORMALISED_GROUPS, filters)))
-        layers += [(f"relu{number}", nn.ReLU()), (f"pool{number}", nn.MaxPool2d(2))]
-        channels = filters
-    return _named(
-        *layers,
-        ("flatten", nn.Flatten()),
-        ("hidden", nn.Linear(channels * (height // 8) * (width // 8), _FULLY_CONNECTED)),
-        ("relu", nn.ReLU()),
-        ("head", nn.Linear(_FULLY_CONNECTED, outputs)),
-    )
+    for block, filters in enumerate(widths, start=1):
+        for letter in "ab"[:convolutions]:
+            name = f"{block}{letter}" if convolutions > 1 else f"{block}"
+            layers.append((f"conv{name}", nn.Conv2d(channels, filters, 3, padding=1)))
+            if normalised:
+                layers.append((f"norm{name}", nn.GroupNorm(_NORMALISED_GROUPS, filters)))
+            layers.append((f"relu{name}", nn.ReLU()))
+            channels = filters
+        layers.append((f"pool{block}", nn.MaxPool2d(2)))
+        if dropped:
+            layers.append((f"dropout{block}", nn.Dropout(dropped)))
+    layers.append(("flatten", nn.Flatten()))
+    size = channels * (height // 8) * (width // 8)
+    for number, units in enumerate(hidden, start=1):
+        name = f"{number}" if len(hidden) > 1 else ""
+        layers += [(f"hidden{name}", nn.Linear(size, units)), (f"hidden{name}-relu", nn.ReLU())]
+        size = units
+    return _named(*layers, ("head", nn.Linear(size, outputs)))
 
 
 def _picture(shape: Shape, name: str, smallest: int) -> tuple[int, int, int]:
@@ -145,5 +195,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "cnn-ms-pafl": cnn_ms_pafl,
     "cnn-feddecouple": cnn_feddecouple,
     "cnn-dp-sgd": cnn_dp_sgd,
+    "cnn-opacus": cnn_opacus,
+    "cnn-dp-ftrl": cnn_dp_ftrl,
+    "cnn-common": cnn_common,
 }
 """Networks whose features are numbers, by the name that a configuration gives them."""

@@ -80,7 +80,9 @@ class Channel:
         summation: how rows are summed.
         bounds: the public L2 bound of each client's row, at most the grid's clip; one number where all are equal
             (rule 17). Where a row is a sum of records it bounds what one record adds.
-        sums_records: True where a row is a sum over records, each clipped by the method to `record_clip` (rule 8b).
+        sums_records: True where a row is a sum over records, or over persons, each of whom the method clips to
+            `record_clip` as a whole (rule 8b).
+        max_records: B_max, the most of them in one row.
         part: which parameters travel; "*" is all of them.
         name: the channel's name in the ledger.
 
@@ -119,7 +121,7 @@ class Channel:
 
     @property
     def record_clip(self) -> float:
-        """C': what a method must clip each record to, so that a rounded sum changes by at most the clip (rule 8b)."""
+        """C': what a method must clip a record (or person) to, so that a rounded sum changes by at most the clip."""
         if self.grid is None:
             return math.inf
         return self.grid.record_bound(self.size, self.max_records)

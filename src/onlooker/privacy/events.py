@@ -50,8 +50,8 @@ def of_round(terms: Terms, subject: int, observers: str) -> DpEvent:
     joined = least / math.sqrt(sum((least / multiplier) ** 2 for multiplier in met))
     event = terms.channels[0].mechanism.event(joined)
     if terms.unit in ("record", "person"):
-        # The silo's own coin amplifies nothing at this level: the other records of the silo come and go with it,
-        # and so may give it away. What is left is the record's coin, seen or unseen silo alike.
+        # The silo's own coin amplifies nothing at this level: the other units of the silo come and go with it, and
+        # so may give it away. What is left is the unit's own coin, seen or unseen silo alike.
         return terms.training.amplified(event)
     if any(view.participation for view in views):
         return event

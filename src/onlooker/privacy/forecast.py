@@ -77,4 +77,4 @@ def _advice(terms: Terms, times_too_large: float) -> list[str]:
             "a smaller model, or a smaller public part of it",
             "fewer rounds at the same epsilon",
         ]
-    return ["more records", "a higher sampling rate", "a smaller model", "fewer rounds at the same epsilon"]
+    return [f"more {terms.unit}s", "a higher sampling rate", "a smaller model", "fewer rounds at the same epsilon"]

@@ -60,7 +60,7 @@ class Ledger:
         """What all releases so far cost the subject against the observers, and by which accountant.
 
         Args:
-            subject: the client whose data (or record) it is.
+            subject: the client whose data (or record, or person) it is.
             observers: one name, or several joined by "+".
             delta: the terms' own by default.
 
@@ -74,7 +74,9 @@ class Ledger:
     def epsilon(self, subject: int, observers: str, delta: float | None = None, unit: Unit | None = None) -> float:
         """The epsilon of all releases so far; infinity where there is no guarantee.
 
-        A guarantee for a client holds for each of its persons and records; one for a record says nothing of a client.
+        A guarantee for a client or a person covers what is in it, at the price of replace-one: where one record of
+        several comes or goes, the row is no longer zero on one side, but may be turned from +C to -C. One for a record
+        says nothing of a person or a client.
         """
         finest_first = ("record", "person", "client")
         if unit is not None and unit not in finest_first:
@@ -83,6 +85,10 @@ class Ledger:
             return 0.0
         if self.terms.unit == "none":
             return math.inf
-        if unit is not None and finest_first.index(unit) > finest_first.index(self.terms.unit):
+        if unit is None or unit == self.terms.unit:
+            return self.price(subject, observers, delta).epsilon
+        if finest_first.index(unit) > finest_first.index(self.terms.unit):
             return math.inf
-        return self.price(subject, observers, delta).epsilon
+        event = self.terms.event(subject, observers, len(self.releases))
+        asked = self.terms.delta if delta is None else delta
+        return price(event, asked, "replace-one", self.terms.sampler_error()).epsilon

@@ -24,8 +24,6 @@ def refuse_what_has_no_price(terms: Terms) -> None:
     terms.sampling.check(terms.clients)
     _refuse_topology(terms)
     _refuse_counted(terms)
-    if terms.unit == "person":
-        raise UnpricedError('privacy.unit = "person" has no price yet: a person may have several records.')
     if len({channel.name for channel in terms.channels}) < len(terms.channels):
         raise TermsError("two channels have one name, by which their noises and masks would be the same.")
     for channel in terms.channels:
@@ -113,10 +111,15 @@ def _refuse_channel(terms: Terms, channel: Channel) -> None:
 
 def _refuse_rows_of_another_unit(terms: Terms, channel: Channel) -> None:
     """Refuse a channel whose rows are bounded for another unit, or by another bound, than the one that is priced."""
-    if channel.sums_records and terms.unit != "record":
+    if (
+        channel.sums_records
+        and terms.unit not in ("record", "person")
+        or not channel.sums_records
+        and (terms.unit == "person")
+    ):
         raise UnpricedError(
-            f'privacy.unit = "{terms.unit}" has no price here: a row that is a sum of records is bounded record by '
-            "record."
+            f'privacy.unit = "{terms.unit}" has no price here: a row that is a sum over records or persons is bounded '
+            "one by one, and any other row as a whole."
         )
     records = terms.training.records
     if terms.unit == "record" and records is not None and (records.name == "poisson") != channel.sums_records:
@@ -133,7 +136,7 @@ def _refuse_rows_of_another_unit(terms: Terms, channel: Channel) -> None:
     as_priced = channel.bounds == channel.grid.clip and channel.max_records == terms.training.max_records
     if channel.sums_records and not as_priced:
         raise UnpricedError(
-            f"a sum of up to {channel.max_records} records of bound {channel.bounds} is not what is priced: "
+            f"a sum of up to {channel.max_records} {terms.unit}s of bound {channel.bounds} is not what is priced: "
             f"data.max-records = {terms.training.max_records} and privacy.clip = {channel.grid.clip}."
         )
 

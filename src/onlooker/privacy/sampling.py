@@ -184,7 +184,7 @@ def fixed_size(rate: float, clients: int) -> FixedSize:
 
 @dataclass(frozen=True)
 class PoissonRecords:
-    """Each record of a silo is used in a round by its own secret coin, drawn in the silo.
+    """Each record of a silo, or each person, is used in a round by its own secret coin, drawn in the silo.
 
     Attributes:
         rate: the public probability that a record is used in a round.

@@ -22,7 +22,7 @@ class Finding:
     """What some observers can learn about some subjects, all pairs of which have this one answer.
 
     Attributes:
-        subjects: the clients whose data, or whose records, it is about.
+        subjects: the clients whose data, or whose records or persons, it is about.
         observers: coalitions, each alone; members of one are joined by "+".
         price: epsilon (infinity for no guarantee), delta, and the accountant that was used.
         amplified: True if sampling lowers the price.
@@ -124,13 +124,15 @@ def _because(terms: Terms, subject: int, observer: str) -> str:
 
 
 def _record_coins(terms: Terms) -> str:
-    records = terms.training.records
+    records, apart = terms.training.records, ""
+    if terms.unit == "person":
+        apart = "; whoever is at two clients counts as two persons"
     if records is None:
-        return "every record is used in every round"
+        return f"every {terms.unit} is used in every round{apart}"
     if terms.training.amplifies:
         rate = terms.training.record_rate
-        return f"records are drawn in the silo, hidden from everybody else, at rate {rate:g}"
-    return "record sampling does not amplify, because the silo keeps something between rounds"
+        return f"{terms.unit}s are drawn in the silo, hidden from everybody else, at rate {rate:g}{apart}"
+    return f"{terms.unit} sampling does not amplify, because the silo keeps something between rounds{apart}"
 
 
 def to_json(ledger: Ledger, findings: Iterable[Finding]) -> dict[str, Any]:

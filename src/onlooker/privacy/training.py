@@ -24,6 +24,8 @@ class Training:
         expected_records: the public number of records of one silo that the divisor rests on (rule 3); or, for batches,
             that a client draws from at the least.
         max_records: B_max, the public cap: a silo with more records does not take part (rule 8b).
+
+    Where the unit is a person, all three speak of persons: one coin for all rows of a person, and numbers of persons.
     """
 
     keeps: Literal["nothing", "state"] = "nothing"
@@ -43,7 +45,7 @@ class Training:
             )
 
     def amplified(self, event: DpEvent) -> DpEvent:
-        """The price of one round for one record, to everybody outside its silo."""
+        """The price of one round for one record (or person), to everybody outside its silo."""
         if self.records is None or self.keeps != "nothing":
             return event
         if isinstance(self.records, PoissonRecords):

@@ -8,7 +8,7 @@ from onlooker.report.settings import Labelled
 from onlooker.report.words import best_guess, listed, number, sees, small, unit
 
 _UNIT = {
-    "client": "all data of one client. What holds for a client holds for every person and record in it",
+    "client": "all data of one client. A change to a part of them, such as one record, costs what replace-one costs",
     "person": "all records of one person at one client. A person with records at two clients counts as two",
     "record": "one record. Whoever has several, at one client or more, is covered one record at a time",
     "none": "nothing: no unit is protected",

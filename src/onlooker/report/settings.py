@@ -36,7 +36,7 @@ def settings(facts: Facts) -> Labelled:
         ),
         ("Rounds", f"{terms.rounds} planned, {facts.charged} charged, {facts.committed} in the model"),
         ("Clients", f"{terms.clients}; {_clients_drawn(terms.sampling)}"),
-        ("Records", _records_drawn(terms)),
+        ("Persons" if terms.unit == "person" else "Records", _records_drawn(terms)),
         *(pair for channel in terms.channels for pair in _noise(channel, terms)),
         ("Target epsilon", _target(facts)),
     ]
@@ -59,7 +59,8 @@ def _records_drawn(terms: Terms) -> str:
         return "a client trains on all its data whenever it takes part"
     expected = terms.training.expected_records
     count = f", of {expected:,} that a client is taken to have" if expected else ""
-    return f"each is used by its own coin, with probability {records.rate:g} in a round{count}"
+    whole = " with all records" if terms.unit == "person" else ""
+    return f"each is used{whole} by its own coin, with probability {records.rate:g} in a round{count}"
 
 
 def _noise(channel: Channel, terms: Terms) -> Labelled:
@@ -69,7 +70,7 @@ def _noise(channel: Channel, terms: Terms) -> Labelled:
     return [
         (
             "Clip",
-            f"{channel.grid.clip:g} (L2 norm of one {'record' if channel.sums_records else 'client'}'s part)",
+            f"{channel.grid.clip:g} (L2 norm of one {terms.unit}'s part)",
         ),
         ("Noise multiplier", f"{multiplier:.4g}, added by {_NOISED_BY[channel.noised_by]}"),
         ("Summed by", _summed_by(channel)),
