@@ -21,6 +21,7 @@ from scipy import optimize
 from onlooker import _check
 from onlooker.errors import TermsError
 from onlooker.privacy.accounting import price
+from onlooker.privacy.calibration import calibrate
 from onlooker.privacy.published.result import Published, PublishedDivergence, Sound
 
 Formula: TypeAlias = Literal["theorem-7", "section-4.4.5", "section-4.4.2", "table-5", "section-3.3"]
@@ -152,29 +153,40 @@ def moments(noise_multiplier: float, rate: float, rounds: int, delta: float) -> 
 
 def sound_public(noise_multiplier: float, size: int, clients: int, rounds: int, delta: float) -> Sound:
     """Whoever sees the released models alone, one client replaced: the fixed cohort stays hidden (rule 2b)."""
-    once = SampledWithoutReplacementDpEvent(clients, size, GaussianDpEvent(noise_multiplier))
-    return _sound(once, rounds, delta, "the public, which does not see who takes part")
+    event = SelfComposedDpEvent(_hidden(noise_multiplier, size, clients), rounds)
+    return Sound(price(event, delta, "replace-one"), "client", "the public, which does not see who takes part")
 
 
-def sound_coordinator(noise_multiplier: float, rounds: int, delta: float) -> Sound:
-    """The coordinator, one client replaced: it draws the cohort, so nothing is amplified against it (rule 4)."""
-    return _sound(GaussianDpEvent(noise_multiplier), rounds, delta, "the coordinator, which draws the cohort")
+def sound_seen(noise_multiplier: float, rounds: int, delta: float, observer: str) -> Sound:
+    """An observer that sees who takes part, one client replaced: nothing is amplified against it (rule 4).
 
+    That is the coordinator, which draws the cohort, and every auxiliary server, which opens the envelopes.
 
-def sound_auxiliary(noise_multiplier: float, servers: int, rounds: int, delta: float) -> Sound:
-    """One auxiliary server, one client replaced, where n servers share one noise of deviation z C.
-
-    It opens the envelopes, so it sees who takes part; it subtracts its own share of the noise, which leaves
-    (n - 1) / n of the variance (rule 7).
+    Args:
+        noise_multiplier: z of the noise that the observer cannot subtract: of n servers that share one noise evenly,
+            one leaves sqrt((n - 1) / n) of it (rule 7).
+        rounds: T.
+        delta: in (0, 1).
+        observer: who it is.
     """
-    _check.at_least(2, servers__count=servers)
-    left = noise_multiplier * math.sqrt((servers - 1) / servers)
-    seen = f"one of {servers} auxiliary servers, which subtracts its share of the noise"
-    return _sound(GaussianDpEvent(left), rounds, delta, seen)
+    return Sound(
+        price(SelfComposedDpEvent(GaussianDpEvent(noise_multiplier), rounds), delta, "replace-one"), "client", observer
+    )
 
 
-def _sound(once: DpEvent, rounds: int, delta: float, observer: str) -> Sound:
-    return Sound(price(SelfComposedDpEvent(once, rounds), delta, "replace-one"), "client", observer)
+def sound_public_noise(epsilon: float, size: int, clients: int, rounds: int, delta: float) -> float:
+    """The least z at which `sound_public` is at most epsilon."""
+    return calibrate(lambda z: SelfComposedDpEvent(_hidden(z, size, clients), rounds), epsilon, delta, "replace-one")
+
+
+def sound_seen_noise(epsilon: float, rounds: int, delta: float) -> float:
+    """The least z at which `sound_seen` is at most epsilon."""
+    return calibrate(lambda z: SelfComposedDpEvent(GaussianDpEvent(z), rounds), epsilon, delta, "replace-one")
+
+
+def _hidden(noise_multiplier: float, size: int, clients: int) -> DpEvent:
+    event = GaussianDpEvent(noise_multiplier)
+    return event if size == clients else SampledWithoutReplacementDpEvent(clients, size, event)
 
 
 def _check_rest(rate: float, rounds: int, delta: float, formula: str) -> None:
