@@ -165,7 +165,7 @@ def _panel(experiment: Experiment, title: str, traced: _Traced) -> Panel:
     if not by_round:
         names = dict.fromkeys(arm.name for arm, _ in traced)
         series = [_by_x(experiment, [(arm, traces) for arm, traces in traced if arm.name == name]) for name in names]
-    scale = "share" if experiment.measure == "accuracy" else "linear"
+    scale = "share" if experiment.measure == "accuracy" else "log"
     return Panel(title, experiment.across, experiment.measure, tuple(series), scale)
 
 

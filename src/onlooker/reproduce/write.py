@@ -74,7 +74,9 @@ def _exact(value: Cell) -> str:
 
 def as_markdown(drawing: Drawing) -> str:
     """The last point of every line, and every row of every table."""
-    text = [f"## {drawing.name.replace('-', ' ').capitalize()}: {drawing.title}", drawing.caption]
+    kind, number = drawing.name.split("-")
+    command = f"`onlooker reproduce {drawing.paper} --{kind} {number}`"
+    text = [f"## {kind.capitalize()} {number}: {drawing.title}", f"{drawing.caption} {command}"]
     for panel in drawing.panels:
         head = [panel.title or "series", f"at {panel.across}", panel.up, "what it is"]
         text.append(_markdown(head, [_last(series) for series in panel.series]))
@@ -128,7 +130,10 @@ def _plot(panel: Panel) -> dict[str, Any]:
         up |= {"tickformat": ".0%", "range": [0, 1.02]}
     else:
         up |= {"rangemode": "tozero"}
-    layout = charts.layout({"title": {"text": panel.across}, "zeroline": False}, up)
+    across: dict[str, Any] = {"title": {"text": panel.across}, "zeroline": False}
+    if panel.across == "round" and all(float(x) <= 10 for series in panel.series for x in series.x):
+        across["dtick"] = 1
+    layout = charts.layout(across, up)
     lines = -(-len(traces) // 2)
     layout["height"] = 360 + 22 * lines
     layout["margin"] = {**layout["margin"], "l": 64, "t": 16, "b": 76 + 22 * lines}
