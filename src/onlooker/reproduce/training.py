@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 import torch
 from scipy import stats
 
-from onlooker import config, run
+from onlooker import config, data, run
 from onlooker.config.kinds import KINDS
 from onlooker.folder import RunFolder
 from onlooker.privacy.ledger import Ledger
@@ -23,6 +23,7 @@ from onlooker.privacy.statement import find
 from onlooker.reproduce.drawing import Drawing, Panel, Row, Series, Table
 
 _CONFIDENCE = 0.95
+_CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,10 @@ def train(configuration: Mapping[str, Any], seed: int) -> Trace:
 @lru_cache(maxsize=1024)
 def _trained(text: str) -> Trace:
     """By the text of a configuration, for figures that show the same runs."""
-    prepared = config.prepare(config.Configuration.model_validate(json.loads(text)), Path())
-    study = config.study(prepared, torch.device("cpu"))
+    table = json.loads(text)
+    prepared = config.prepare(config.Configuration.model_validate(table), Path())
+    same = json.dumps({"task": {"method": "fedavg", "seed": table["task"]["seed"]}, "data": table["data"]})
+    study = config.study(prepared, _CPU, _federation(same, table["model"]["name"]))
     terms = prepared.agreement.terms
     with tempfile.TemporaryDirectory() as parent:
         start = run.starting_tensors(study)
@@ -121,6 +124,14 @@ def _trained(text: str) -> Trace:
     values = {name: tuple(line.get(name) for line in shown) for name in ("accuracy", "loss")}
     seconds = math.fsum(line["seconds"] for line in lines)
     return Trace(tuple(line["round"] for line in shown), values, seconds, _spent(prepared))
+
+
+@lru_cache(maxsize=1)
+def _federation(text: str, model: str) -> data.Federation:
+    """The data of a configuration, kept while the next run is on the same: some take long to unpack."""
+    table = {**json.loads(text), "model": {"name": model}}
+    prepared = config.prepare(config.Configuration.model_validate(table), Path())
+    return config.study(prepared, _CPU).federation
 
 
 def _spent(prepared: config.Prepared) -> str:
