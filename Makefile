@@ -1,6 +1,8 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3.11
 BIN := .venv/bin
+# The folder that has a folder for each data set, for `make study`; without it only formulas are drawn.
+DATA ?=
 # One thread for each test process: two that spin for each other are far slower than one.
 ONE := OMP_NUM_THREADS=1
 
@@ -32,6 +34,7 @@ test-deep: setup
 
 study: setup
 	$(BIN)/python studies/mnist_silos.py
+	$(BIN)/python studies/papers.py $(DATA)
 
 bench: setup
 	$(BIN)/python benchmarks/round.py

@@ -1,4 +1,4 @@
-"""The command: plan, run, resume, report."""
+"""The command: plan, run, resume, report, reproduce."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from onlooker.folder import RunFolder
 from onlooker.privacy.forecast import forecast
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import find, to_json
+from onlooker.reproduce import reproduce
 from onlooker.round import Study
 from onlooker.stored import view_of
 
@@ -200,6 +201,9 @@ def _sentences() -> Generator[None]:
     except KeyboardInterrupt:
         _say("stopped; no round was begun.")
         raise typer.Exit(130) from None
+
+
+app.command(name="reproduce")(_sentences()(reproduce))
 
 
 def _say(sentence: str) -> None:

@@ -79,14 +79,14 @@ def sides_of(prepared: Prepared) -> list[str]:
     return lines
 
 
-def study(prepared: Prepared, device: torch.device) -> Study:
-    """The study itself: this reads the data.
+def study(prepared: Prepared, device: torch.device, federation: data.Federation | None = None) -> Study:
+    """The study itself: this reads the data, unless they were read before for a run on the same.
 
     Raises:
         DataError: if they cannot be read, or are not what the configuration says.
     """
     configuration = prepared.configuration
-    federation = data.load(data_settings(configuration), _dealer(configuration))
+    federation = federation or data.load(data_settings(configuration), _dealer(configuration))
     if len(federation.clients) != configuration.data.clients:
         raise DataError(
             f"data.clients = {configuration.data.clients}, but the data hold {len(federation.clients)} clients; "

@@ -111,12 +111,7 @@ def _refuse_channel(terms: Terms, channel: Channel) -> None:
 
 def _refuse_rows_of_another_unit(terms: Terms, channel: Channel) -> None:
     """Refuse a channel whose rows are bounded for another unit, or by another bound, than the one that is priced."""
-    if (
-        channel.sums_records
-        and terms.unit not in ("record", "person")
-        or not channel.sums_records
-        and (terms.unit == "person")
-    ):
+    if terms.unit not in (("record", "person") if channel.sums_records else ("client", "record")):
         raise UnpricedError(
             f'privacy.unit = "{terms.unit}" has no price here: a row that is a sum over records or persons is bounded '
             "one by one, and any other row as a whole."

@@ -47,8 +47,8 @@ def _measure(key: str, evaluated: Sequence[Mapping[str, Any]], facts: Facts) -> 
     values = [finite(line.get(key)) for line in evaluated]
     shown = ".1%" if share else ".4g"
     layout = _layout(facts, {"tickformat": ".0%", "range": [0, 1.02]} if share else {"rangemode": "tozero"})
-    trace = _line("", 0, rounds, values, f"round %{{x}}: %{{y:{shown}}}")
-    return Chart(key, f"{MEASURED[key]} by round", _course(rounds, values, shown), _figure([trace], layout))
+    trace = line("", 0, rounds, values, f"round %{{x}}: %{{y:{shown}}}")
+    return Chart(key, f"{MEASURED[key]} by round", _course(rounds, values, shown), figure([trace], layout))
 
 
 def _course(rounds: Sequence[int], values: Sequence[float | None], shown: str) -> str:
@@ -72,12 +72,12 @@ def spent(facts: Facts) -> Chart | None:
     rounds = facts.curves[0].rounds
     priced = f"Priced anew from the ledger at {len(rounds)} of {facts.charged} charged rounds."
     caption = f"{priced} At the end, {'; '.join(ends)}."
-    return Chart("epsilon", "Epsilon by round", caption, _figure(data, _layout(facts, {"rangemode": "tozero"})))
+    return Chart("epsilon", "Epsilon by round", caption, figure(data, _layout(facts, {"rangemode": "tozero"})))
 
 
 def _spent_by(curve: Curve, place: int) -> dict[str, Any]:
     values = [finite(price.epsilon) for price in curve.prices]
-    return _line(listed(curve.observers), place, curve.rounds, values, "after round %{x}: epsilon %{y:.2f}")
+    return line(listed(curve.observers), place, curve.rounds, values, "after round %{x}: epsilon %{y:.2f}")
 
 
 def signal(facts: Facts) -> Chart | None:
@@ -88,11 +88,11 @@ def signal(facts: Facts) -> Chart | None:
     ratios = [_ratio(values) for _, values in known]
     if not any(ratios):
         return None
-    layout = _layout(facts, _logarithmic(ratios))
+    layout = _layout(facts, logarithmic(ratios))
     layout["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"dash": "dot"}}]
-    trace = _line("", 0, rounds, ratios, "round %{x}: %{y:.3g} times as long as the noise")
+    trace = line("", 0, rounds, ratios, "round %{x}: %{y:.3g} times as long as the noise")
     caption = f"{_course(rounds, ratios, '.3g')} Above the dotted line the signal is longer than the noise."
-    return Chart("signal", "Signal over noise by round", caption, _figure([trace], layout))
+    return Chart("signal", "Signal over noise by round", caption, figure([trace], layout))
 
 
 def _ratio(values: Mapping[str, Any]) -> float | None:
@@ -100,7 +100,7 @@ def _ratio(values: Mapping[str, Any]) -> float | None:
     return finite(above / below) if above and below else None
 
 
-def _logarithmic(values: Iterable[float | None]) -> dict[str, Any]:
+def logarithmic(values: Iterable[float | None]) -> dict[str, Any]:
     """A log axis around all values and 1, with few ticks."""
     logs = [math.log10(value) for value in values if value]
     low, high = min(*logs, -0.1) - 0.1, max(*logs, 0.1) + 0.1
@@ -117,13 +117,15 @@ def finite(value: Any) -> float | None:
         return None
 
 
-def _line(name: str, place: int, rounds: Sequence[int], values: Sequence[float | None], hover: str) -> dict[str, Any]:
+def line(
+    name: str, place: int, across: Sequence[float] | Sequence[str], values: Sequence[float | None], hover: str
+) -> dict[str, Any]:
     """A line that can be told from others without colour; a missing value is a gap, never bridged."""
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(values) <= _FEW else "lines",
         "name": name,
-        "x": list(rounds),
+        "x": list(across),
         "y": list(values),
         "connectgaps": False,
         "line": {"width": 2.5, "dash": _DASHES[place % len(_DASHES)]},
@@ -137,15 +139,21 @@ def _layout(facts: Facts, axis: Mapping[str, Any]) -> dict[str, Any]:
     across = {"title": {"text": "round"}, "range": [0, rounds * 1.03], "zeroline": False}
     if rounds <= 10:
         across |= {"dtick": 1, "range": [0.5, rounds + 0.5]}
+    return layout(across, axis)
+
+
+def layout(across: Mapping[str, Any], axis: Mapping[str, Any]) -> dict[str, Any]:
+    """Where axes and legend go, whatever is drawn."""
     return {
         "height": 340,
         "margin": {"l": 56, "r": 16, "t": 16, "b": 52},
-        "xaxis": across,
+        "xaxis": dict(across),
         "yaxis": {"automargin": True, "zeroline": False, **axis},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
         "hovermode": "closest",
     }
 
 
-def _figure(data: list[dict[str, Any]], layout: dict[str, Any]) -> dict[str, Any]:
+def figure(data: list[dict[str, Any]], layout: dict[str, Any]) -> dict[str, Any]:
+    """What Plotly draws, with a legend where a line has a name."""
     return {"data": data, "layout": {**layout, "showlegend": any(trace["name"] for trace in data)}}

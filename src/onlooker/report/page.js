@@ -13,6 +13,7 @@
     const copy = structuredClone(layout);
     for (const name of ["xaxis", "yaxis"]) Object.assign(copy[name], axis);
     copy.xaxis.title.font = { size };
+    if (copy.yaxis.title) copy.yaxis.title.font = { size };
     for (const shape of copy.shapes ?? []) shape.line.color = colour("soft");
     return Object.assign(copy, {
       colorway: [1, 2, 3, 4, 5, 6].map((place) => colour(`series-${place}`)),
@@ -22,12 +23,20 @@
       hoverlabel: { bgcolor: colour("paper"), bordercolor: colour("soft"), font: { color: colour("ink") } },
     });
   };
+  // Lines that belong together say so, and share a colour.
+  const paired = (trace) => {
+    if (!trace.meta?.series) return trace;
+    const color = getComputedStyle(root).getPropertyValue(`--series-${trace.meta.series}`).trim();
+    const copy = { ...trace, line: { ...trace.line, color }, marker: { ...trace.marker, color } };
+    if (trace.error_y) copy.error_y = { ...trace.error_y, color };
+    return copy;
+  };
   const draw = () => {
     // Paper takes what stands there when it asks, so a plot for paper must have its width at once.
     const paper = root.classList.contains("print");
     for (const [id, { data, layout }] of Object.entries(figures)) {
       const width = paper ? document.getElementById(id).clientWidth : undefined;
-      Plotly.react(id, data, { ...painted(layout), width }, { responsive: true, displayModeBar: false });
+      Plotly.react(id, data.map(paired), { ...painted(layout), width }, { responsive: true, displayModeBar: false });
     }
   };
   const forPaper = (on) => () => {

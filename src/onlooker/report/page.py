@@ -132,10 +132,12 @@ def strict(value: Mapping[str, Any]) -> str:
 
 @cache
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(_text("page.html"))
+    return _environment().from_string(_text("page.html"))
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
 @cache
@@ -152,3 +154,19 @@ def _policy(scripts: list[str]) -> str:
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     own = " ".join(f"'sha256-{digest}'" for digest in digests)
     return f"default-src 'none'; script-src {own}; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def bundled(template: str, figures: Mapping[str, Any], **values: Any) -> str:
+    """Another page in this one's style, with its scripts and its policy.
+
+    Args:
+        template: Jinja, with places for `style`, `scripts`, `policy` and `figures`.
+        figures: what Plotly draws into the element of each name.
+        values: whatever else the template shows; it is escaped.
+    """
+    scripts = [_plotly(), _text("page.js")]
+    return (
+        _environment()
+        .from_string(template)
+        .render(figures=strict(figures), style=_text("style.css"), scripts=scripts, policy=_policy(scripts), **values)
+    )

@@ -1,0 +1,59 @@
+"""`onlooker reproduce`: a paper's figures and tables, drawn anew into a folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onlooker import _check
+from onlooker.errors import ConfigError
+from onlooker.reproduce.catalogue import FORMULAS, available, needs_data
+from onlooker.reproduce.scale import Scale
+from onlooker.reproduce.write import write
+
+_PAPER = typer.Argument(help=f"One of {', '.join(FORMULAS)}.", show_default=False)
+
+
+def reproduce(
+    paper: Annotated[str, _PAPER],
+    figure: Annotated[int | None, typer.Option("--figure", help="One figure; all by default.")] = None,
+    table: Annotated[int | None, typer.Option("--table", help="One table; all by default.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small enough for a minute, in what is trained.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="The folder; reproduced/PAPER by default.")] = None,
+    root: Annotated[Path | None, typer.Option("--root", help="The folder that has mnist, adult, cifar10.")] = None,
+) -> None:
+    """Draw a paper's figures and tables anew, what holds beside what is printed; the folder is the last line."""
+    _check.one_of(FORMULAS, paper=paper)
+    folder = out or Path("reproduced") / paper
+    names = _chosen(paper, figure, table, Scale(quick, root))
+    drawings = available(paper, Scale(quick, root))
+    for name in names:
+        drawing = drawings[name]()
+        write(drawing, folder)
+        print(f"{name.replace('-', ' ')}: {drawing.title}", flush=True)
+    print(folder)
+
+
+def _chosen(paper: str, figure: int | None, table: int | None, scale: Scale) -> list[str]:
+    """The names that are asked for, all of which there are."""
+    there = list(available(paper, scale))
+    asked = [f"{kind}-{number}" for kind, number in (("figure", figure), ("table", table)) if number is not None]
+    for name in asked:
+        if name not in there:
+            listed = ", ".join(one.replace("-", " ") for one in there) or "none yet"
+            raise ConfigError(f"--{name.replace('-', ' ')} of {paper} is not here; there are {listed}.")
+    unfed = [name for name in asked or there if needs_data(paper, name) and not scale.quick and scale.root is None]
+    if unfed and asked:
+        raise ConfigError(
+            f"--root is missing: {unfed[0].replace('-', ' ')} of {paper} is trained on real data; name the folder that "
+            "has a folder for each set, or say --quick."
+        )
+    if unfed:
+        left = ", ".join(name.replace("-", " ") for name in unfed)
+        print(f"onlooker: warning: left out, for want of --root or --quick: {left}.", file=sys.stderr)
+    if not asked and not there:
+        raise ConfigError(f'nothing of "{paper}" is built yet; choose another paper.')
+    return [name for name in asked or there if name not in unfed]
