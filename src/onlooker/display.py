@@ -25,7 +25,7 @@ from rich.text import Text
 
 from onlooker.config import Prepared
 from onlooker.folder import RunFolder
-from onlooker.privacy.accounting import live
+from onlooker.privacy.accounting import so_far
 from onlooker.privacy.forecast import forecast
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import Finding, ranges, worst
@@ -151,7 +151,7 @@ def _live_epsilons(ledger: Ledger, observers: Sequence[str]) -> Table:
     terms = ledger.terms
     spent = [
         max(
-            live(terms.round_event(subject, observer), len(ledger.releases), terms.delta, terms.adjacency)
+            so_far(terms.event(subject, observer, len(ledger.releases)), terms.delta, terms.adjacency)
             for subject in _signatures(ledger, observer)
         )
         for observer in observers

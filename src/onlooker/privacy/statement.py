@@ -10,6 +10,7 @@ from typing import Any
 from dp_accounting import PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 
 from onlooker.privacy.accounting import Price
+from onlooker.privacy.allocation import RandomAllocationDpEvent
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.terms import Terms
 
@@ -87,13 +88,18 @@ def _because(terms: Terms, subject: int, observer: str) -> str:
         return f"no guarantee: the noise multiplier is 0 ({seen})"
     if terms.unit in ("record", "person"):
         return f"{seen}; {_record_coins(terms)}"
+    most = terms.sampling.participations(terms.rounds)
     if any(view.participation for view in views):
-        return f"{seen}; participation is seen, so up to {terms.rounds} rounds count in full"
+        return f"{seen}; participation is seen, so up to {most} rounds count in full"
     match terms.round_event(subject, observer):
         case PoissonSampledDpEvent(sampling_probability=rate):
             return f"{seen}; participation is hidden, with probability {rate:g} in each round"
         case SampledWithoutReplacementDpEvent(source_dataset_size=others, sample_size=drawn):
             return f"{seen}; participation is hidden, {drawn} being drawn of {others} in each round"
+        case RandomAllocationDpEvent(selected=picked, rounds=rounds):
+            return f"{seen}; participation is hidden, in {picked} of {rounds} rounds"
+        case _ if terms.sampling.name == "fixed-offset":
+            return f"{seen}; participation is hidden, which is credited nothing: up to {most} rounds count in full"
         case _:
             return f"{seen}; every client takes part in every round"
 

@@ -14,13 +14,14 @@ from dp_accounting import (
     NonPrivateDpEvent,
     PoissonSampledDpEvent,
     SampledWithoutReplacementDpEvent,
-    SelfComposedDpEvent,
 )
 from pydantic import TypeAdapter
 
 from onlooker import _check
 from onlooker.errors import TermsError, UnpricedError
+from onlooker.privacy.allocation import RandomAllocationDpEvent
 from onlooker.privacy.channel import Channel
+from onlooker.privacy.composition import composed, refuse_unpriced
 from onlooker.privacy.observers import Coalition, View, see
 from onlooker.privacy.rounding import LEAST_ADDED_SIGMA
 from onlooker.privacy.sampling import ClientSampling, expected_weight
@@ -121,8 +122,8 @@ class Terms:
 
     def event(self, subject: int, observers: str, rounds: int | None = None) -> DpEvent:
         """ONE event for the first `rounds` rounds (all of them by default), ready for an accountant."""
-        count = self.sampling.participations(self.rounds if rounds is None else rounds)
-        return SelfComposedDpEvent(self.round_event(subject, observers), count)
+        count = self.rounds if rounds is None else rounds
+        return composed(self.round_event(subject, observers), self.channels[0].mechanism, self.sampling, count)
 
     def has_guarantee(self, subject: int, observers: str) -> bool:
         """True if some finite epsilon holds for the subject against these observers."""
@@ -131,7 +132,8 @@ class Terms:
     def amplified(self, subject: int, observers: str) -> bool:
         """True if sampling lowers what is charged against these observers."""
         return isinstance(
-            self.round_event(subject, observers), (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
+            self.round_event(subject, observers),
+            (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent, RandomAllocationDpEvent),
         )
 
     def sampler_error(self) -> float:
@@ -151,7 +153,8 @@ def _refuse_what_has_no_price(terms: Terms) -> None:
         raise TermsError(
             f"data.weights names {len(terms.weights)} weights for data.clients = {terms.clients}; name one each."
         )
-    terms.sampling.check(terms.clients)
+    terms.sampling.check(terms.clients, terms.rounds)
+    refuse_unpriced(terms.sampling, terms.channels, terms.unit, terms.training)
     if terms.unit == "person":
         raise UnpricedError('privacy.unit = "person" has no price yet: a person may have several records.')
     if len({channel.name for channel in terms.channels}) < len(terms.channels):
