@@ -15,7 +15,7 @@ def start(study):
     return begin(study)[0].models[0]
 
 
-def one_round(study, state, round=1, charge=lambda digest: None, kept=None):
+def one_round(study, state, round=1, charge=lambda digest, noise: None, kept=None):
     """What a round leaves."""
     return play(study, state, kept or Kept(begin(study)[1].private, begin(study)[1].seats), round, charge)
 

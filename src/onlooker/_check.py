@@ -10,6 +10,8 @@ from collections.abc import Iterable
 
 from onlooker.errors import TermsError
 
+_LEAST_MULTIPLIER = 1e-9
+
 
 def positive(**values: float) -> None:
     """Refuse a value that is not a finite number above 0.
@@ -29,6 +31,14 @@ def non_negative(**values: float) -> None:
     for name, value in values.items():
         if not (math.isfinite(value) and value >= 0):
             raise TermsError(f"{_key(name)} = {value} must be a finite number, 0 or above.")
+
+
+def multiplier(**values: float) -> None:
+    """Refuse what is no noise multiplier, and what would be noise in name only."""
+    non_negative(**values)
+    for name, value in values.items():
+        if 0 < value < _LEAST_MULTIPLIER:
+            raise TermsError(f"{_key(name)} = {value} must be 0, or at least {_LEAST_MULTIPLIER}.")
 
 
 def rate(**values: float) -> None:

@@ -97,6 +97,7 @@ def run_command(
             prepared.agreement.terms,
             _environment(prepared, study, file.stem),
             run.starting_tensors(study),
+            run.starting_draws(study),
         )
         _go(prepared, study, folder)
 

@@ -26,7 +26,7 @@ from rich.text import Text
 from onlooker import config
 from onlooker.config import Prepared
 from onlooker.folder import RunFolder
-from onlooker.privacy.accounting import live
+from onlooker.privacy.accounting import so_far
 from onlooker.privacy.forecast import forecast
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import Finding, ranges, signatures, worst
@@ -169,7 +169,7 @@ def _live_epsilons(ledger: Ledger, observers: Sequence[str]) -> Table:
     terms = ledger.terms
     spent = [
         max(
-            live(terms.event(subject, observer, len(ledger.releases)), 1, terms.delta, terms.priced_adjacency)
+            so_far(terms.event(subject, observer, len(ledger.releases)), terms.delta, terms.priced_adjacency)
             for subject in signatures(ledger, observer)
         )
         for observer in observers

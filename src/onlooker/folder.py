@@ -5,6 +5,7 @@
     ledger.jsonl        the terms' hash, then one line for each sealed round, on disk before its release is used
     metrics.jsonl       one line for each finished round
     kept.N.safetensors  where clients keep something: what they held after round N; nobody else's in a deployment
+    noise.N.safetensors where noise is correlated: what noising parties remember after round N, before its release
     model.safetensors   the model, or each group's; replacing it commits a round
     env.json            versions, seed, machine, data
 
@@ -35,8 +36,8 @@ from onlooker.types import Array
 
 MOMENTUM = "onlooker.server-momentum"
 """The tensor of server momentum, `float32[d]` or with groups `float32[g, d]`, beside the model's own tensors."""
-PRIVATE = "private"
-"""The tensor of clients' private parts, `float32[seats, a]`, in what is kept."""
+PRIVATE, DRAWS = "private", "draws"
+"""In what is kept: clients' private parts, `float32[seats, a]`, and what they drew for the whole run, `int64[n, k]`."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,12 @@ class RunFolder:
 
     @staticmethod
     def create(
-        path: Path, configuration: str, terms: Terms, environment: Mapping[str, Any], tensors: Mapping[str, Array]
+        path: Path,
+        configuration: str,
+        terms: Terms,
+        environment: Mapping[str, Any],
+        tensors: Mapping[str, Array],
+        kept: Mapping[str, Array] | None = None,
     ) -> RunFolder:
         """A new folder with everything in it that a run starts from.
 
@@ -79,6 +85,8 @@ class RunFolder:
             write(draft / "ledger.jsonl", line_of({"terms": terms.hash}))
             write(draft / "metrics.jsonl", b"")
             write(draft / "env.json", json.dumps(environment, indent=2, allow_nan=False).encode())
+            if kept:
+                write(draft / _kept_name(0), packed(kept, 0))
             write(draft / "model.safetensors", packed(tensors, 0))
             replace_file(draft, path)
         except OSError as error:
@@ -196,8 +204,19 @@ class RunFolder:
         finally:
             os.close(held)
 
-    def charge(self, release: Release) -> None:
-        """Put a release on the ledger; it may be used once this returns."""
+    def noise(self, round: int) -> dict[str, Array]:
+        """What noising parties remember after a round, by name; empty where they remember nothing.
+
+        Raises:
+            FolderError: if it cannot be read.
+        """
+        name = f"noise.{round}.safetensors"
+        return self._load(name)[0] if (self.path / name).exists() else {}
+
+    def charge(self, release: Release, noise: Mapping[str, Array] | None = None) -> None:
+        """Put a release on the ledger, and first what later noise will rest on; it may be used once this returns."""
+        if noise:
+            self._store(f"noise.{release.round}.safetensors", noise, release.round)
         self._append("ledger.jsonl", {"round": release.round, "digest": release.digest})
 
     def finish(
@@ -209,9 +228,10 @@ class RunFolder:
         if kept:
             self._store(_kept_name(round), kept, round)
         self._store("model.safetensors", tensors, round)
-        for older in self.path.glob("kept.*.safetensors"):
-            if older.name != _kept_name(round):
-                older.unlink(missing_ok=True)
+        for kind in ("kept", "noise"):
+            for older in self.path.glob(f"{kind}.*.safetensors"):
+                if older.name != f"{kind}.{round}.safetensors":
+                    older.unlink(missing_ok=True)
 
     def _store(self, name: str, tensors: Mapping[str, Array], round: int) -> None:
         with self._writing(name):

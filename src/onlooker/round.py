@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from onlooker.privacy.channel import Channel, Sealed, Sums
 from onlooker.privacy.mechanisms import NoNoise
 from onlooker.privacy.random import Source
 from onlooker.privacy.topology import Groups
-from onlooker.types import Array, Row
+from onlooker.types import Array, Integers, Row
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class Study:
     evaluate_every: int = 1
 
 
+Charge: TypeAlias = Callable[[str, Mapping[str, tuple[Integers, ...]]], None]
+"""Told what is about to be released."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """What stays on clients between rounds; it is nobody else's, and a simulator holds it for all of them.
@@ -51,10 +56,15 @@ class Kept:
     Attributes:
         private: `float32[seats, a]`, a row for each client and group of it; no rows where a model is not split.
         seats: the row of each client and group.
+        draws: what clients drew before round 1 for the whole run; None where they draw in each round.
+        noise: where noise is correlated, what each noising party remembers of its own, by channel; a server's, not a
+            client's.
     """
 
     private: NDArray[np.float32]
     seats: Mapping[tuple[int, int], int]
+    draws: Integers | None = None
+    noise: Mapping[str, tuple[Integers, ...]] = field(default_factory=dict[str, tuple[Integers, ...]])
 
     def of(self, client: int, group: int) -> Vector:
         """A client's private part in a group, `float32[a]`."""
@@ -89,7 +99,7 @@ class _Gathering:
     weight: float = 0.0
 
 
-def play(study: Study, state: State, kept: Kept, round: int, charge: Callable[[str], None]) -> Played:
+def play(study: Study, state: State, kept: Kept, round: int, charge: Charge) -> Played:
     """Play one round.
 
     Args:
@@ -97,12 +107,12 @@ def play(study: Study, state: State, kept: Kept, round: int, charge: Callable[[s
         state: the coordinator's state before the round.
         kept: what clients hold before the round.
         round: from 1.
-        charge: called with the digest of the sealed sums, before any of them is released: it must return only once the
-            charge is safe, and raise where the release must not happen (rule 10b).
+        charge: called with the digest of the sealed sums, and what noising parties have to remember, before any of them
+            is released: it must return only once both are safe, and raise where the release must not happen (rule 10b).
     """
     method, source = study.method, study.source
     terms = method.terms
-    cohorts = [terms.cohort(group, round, source) for group in range(terms.groups)]
+    cohorts = [terms.cohort(group, round, source, kept.draws) for group in range(terms.groups)]
     private = kept.private.copy() if kept.private.size else kept.private
     gathered = [
         [_Gathering(one, one.empty(), np.zeros(one.size)) for one in terms.channels_of(group)]
@@ -115,15 +125,19 @@ def play(study: Study, state: State, kept: Kept, round: int, charge: Callable[[s
             for one in gathered[group]:
                 _gather(study, one, client, local, round)
     flat = [one for group in gathered for one in group]
-    sealed = {one.channel.name: one.channel.seal(one.sums, round, source) for one in flat}
-    charge(hashlib.sha256("".join(one.digest for one in sealed.values()).encode()).hexdigest())
+    sealed = {
+        one.channel.name: one.channel.seal(one.sums, round, source, kept.noise.get(one.channel.name, ()))
+        for one in flat
+    }
+    noise = {name: one.states for name, one in sealed.items() if one.states}
+    charge(hashlib.sha256("".join(one.digest for one in sealed.values()).encode()).hexdigest(), noise)
     divisors = {one.channel.name: _divisor(study, group, one) for group, few in enumerate(gathered) for one in few}
     released = [
         {_kind(one.channel): _release(one.channel, sealed[one.channel.name], divisors[one.channel.name]) for one in few}
         for few in gathered
     ]
     simulation = {"clients": float(sum(len(cohort) for cohort in cohorts))} | _signal(flat, divisors)
-    return Played(method.update(state, released), replace(kept, private=private), simulation)
+    return Played(method.update(state, released), replace(kept, private=private, noise=noise), simulation)
 
 
 def beginning(method: Method, round_zero: Vector) -> tuple[State, Kept]:

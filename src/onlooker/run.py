@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from onlooker.errors import SealedError
 from onlooker.evaluation import evaluated
-from onlooker.folder import RunFolder
+from onlooker.folder import DRAWS, RunFolder
 from onlooker.methods.method import State, initial_vector
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.sampling import expected_weight
 from onlooker.privacy.terms import Terms, to_dict
 from onlooker.privacy.topology import Groups
-from onlooker.round import Kept, Study, beginning, play
-from onlooker.stored import private_of, resumed, tensors_of, whole_of
-from onlooker.types import Array
+from onlooker.round import Kept, Played, Study, beginning, play
+from onlooker.stored import kept_of, noise_of, remembered, resumed, tensors_of, whole_of
+from onlooker.types import Array, Integers
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,13 @@ class Progress:
 
     ledger: Ledger
     metrics: Mapping[str, Any] | None
+
+
+def starting_draws(study: Study) -> dict[str, Array]:
+    """What clients draw before round 1 for the whole run, to be kept; empty where they draw in each round."""
+    terms = study.method.terms
+    draws = terms.sampling.draw(terms.clients, study.source)
+    return {} if draws is None else {DRAWS: draws}
 
 
 def starting_tensors(study: Study) -> dict[str, Array]:
@@ -55,22 +63,23 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
         commit = folder.commit()
         start = whole_of(study.method, study.model, commit, 0)
         state, kept = resumed(study.method, study.model, commit)
+        kept = replace(kept, noise=remembered(folder.noise(commit.round)))
         for round in range(commit.round + 1, terms.rounds + 1):
             started = time.perf_counter()
 
-            def charge(digest: str, round: int = round) -> None:
+            def charge(digest: str, noise: Mapping[str, tuple[Integers, ...]], round: int = round) -> None:
                 nonlocal ledger
                 charged = ledger.charge(round, digest)
                 if charged is not ledger:
-                    folder.charge(charged.releases[-1])
+                    folder.charge(charged.releases[-1], noise_of(noise))
                 ledger = charged
 
-            if not study.source.repeatable and any(release.round == round for release in ledger.releases):
-                yield Progress(ledger, None)
-                continue
-            try:
-                played = play(study, state, kept, round, charge)
-            except SealedError:
+            played: Played | None = None
+            if study.source.repeatable or not any(release.round == round for release in ledger.releases):
+                with contextlib.suppress(SealedError):
+                    played = play(study, state, kept, round, charge)
+            if played is None:  # given up, but its noise went out, and later noise takes it back
+                kept = replace(kept, noise=remembered(folder.noise(round)))
                 yield Progress(ledger, None)
                 continue
             state, kept = played.state, played.kept
@@ -82,7 +91,7 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
             }
             metrics["seconds"] = time.perf_counter() - started
             tensors = tensors_of(study.method, study.model, state, start)
-            folder.finish(metrics, tensors, private_of(kept))
+            folder.finish(metrics, tensors, kept_of(kept))
             yield Progress(ledger, metrics)
 
 
@@ -104,6 +113,11 @@ _CONFIGURED = {
     "sampling.name": "sampling.clients.name",
     "sampling.rate": "sampling.clients.rate",
     "sampling.size": "sampling.clients.rate (as a number of clients)",
+    "sampling.period": "sampling.clients.period",
+    "sampling.picks": "sampling.clients.participations",
+    "channels.0.mechanism.bands": "privacy.bands",
+    "counted": "privacy.divisor",
+    "topology.mixing_period": "groups.mixing-period",
     "sampling.cover_traffic": "sampling.clients.cover-traffic",
     "training.records.rate": "sampling.records.rate",
     "training.expected_records": "data.expected-records",

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from onlooker.errors import FolderError
 from onlooker.evaluation import personal_model
-from onlooker.folder import MOMENTUM, PRIVATE, Commit
+from onlooker.folder import DRAWS, MOMENTUM, PRIVATE, Commit
 from onlooker.methods.method import Method, State, Vector
 from onlooker.models import Model
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.topology import Groups
 from onlooker.round import Kept, beginning
-from onlooker.types import Array
+from onlooker.types import Array, Integers
 
 
 def tensors_of(method: Method, model: Model, state: State, start: Vector) -> dict[str, Array]:
@@ -29,9 +32,24 @@ def _prefix(terms: Terms, group: int) -> str:
     return f"group:{group}/" if isinstance(terms.topology, Groups) else ""
 
 
-def private_of(kept: Kept) -> dict[str, Array]:
+def kept_of(kept: Kept) -> dict[str, Array]:
     """What clients hold, by the name of its tensor; empty where they hold nothing."""
-    return {PRIVATE: kept.private} if kept.seats else {}
+    private: dict[str, Array] = {PRIVATE: kept.private} if kept.seats else {}
+    return private if kept.draws is None else {**private, DRAWS: kept.draws}
+
+
+def noise_of(noise: Mapping[str, tuple[Integers, ...]]) -> dict[str, Array]:
+    """What noising parties remember, by channel and party."""
+    return {f"{name}#{party}": state for name, states in noise.items() for party, state in enumerate(states)}
+
+
+def remembered(tensors: Mapping[str, Array]) -> dict[str, tuple[Integers, ...]]:
+    """The same, back from tensors."""
+    found: dict[str, dict[int, Integers]] = {}
+    for name, state in tensors.items():
+        channel, _, party = name.rpartition("#")
+        found.setdefault(channel, {})[int(party)] = state
+    return {channel: tuple(states[party] for party in sorted(states)) for channel, states in found.items()}
 
 
 def resumed(method: Method, model: Model, commit: Commit) -> tuple[State, Kept]:
@@ -46,12 +64,13 @@ def resumed(method: Method, model: Model, commit: Commit) -> tuple[State, Kept]:
     momentum = commit.tensors.get(MOMENTUM, state.momentum).reshape(len(models), -1)
     if momentum.shape != state.momentum.shape:
         raise FolderError(f'model.safetensors has "{MOMENTUM}" of shape {momentum.shape}; put it back.')
+    kept = replace(kept, draws=commit.kept.get(DRAWS))
     if not kept.seats or not commit.round:
         return State(models, momentum), kept
     private = commit.kept.get(PRIVATE)
     if private is None or private.shape != kept.private.shape:
         raise FolderError("the private parts of the clients are not what the last round left; put the file back.")
-    return State(models, momentum), Kept(private, kept.seats)
+    return State(models, momentum), replace(kept, private=private)
 
 
 def whole_of(method: Method, model: Model, commit: Commit, group: int) -> Vector:

@@ -41,7 +41,7 @@ def silos():
 
 def digest_of(study, state, round=1):
     found = []
-    one_round(study, state, round, found.append)
+    one_round(study, state, round, lambda digest, noise: found.append(digest))
     return found[0]
 
 
@@ -51,7 +51,7 @@ def test_nothing_is_released_before_it_is_charged(monkeypatch, method):
     study, events = study_of(method), []
     release = Channel.release
     monkeypatch.setattr(Channel, "release", lambda *arguments: events.append("release") or release(*arguments))
-    one_round(study, begin(study)[0], 1, lambda digest: events.append("charge"))
+    one_round(study, begin(study)[0], 1, lambda digest, noise: events.append("charge"))
     assert events == ["charge", "release"]
 
 

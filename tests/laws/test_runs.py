@@ -52,6 +52,7 @@ def begun(tmp_path, method, name="run", **settings):
         study.method.terms,
         {},
         run.starting_tensors(study),
+        run.starting_draws(study),
     )
     return study, folder
 
@@ -125,7 +126,7 @@ def test_a_round_without_anybody(method):
     """Noise alone where servers add it, and the model as it was where clients do; charged in either case."""
     study = config.study(prepared(method, sampling__clients__rate=1e-9), torch.device("cpu"))
     state, charges = begin(study)[0], []
-    played = one_round(study, state, 1, charges.append)
+    played = one_round(study, state, 1, lambda digest, noise: charges.append(digest))
     moved = played.state.models.astype(float) - state.models
     assert len(charges) == 1 and played.simulation["clients"] == 0
     if method.endswith("clients"):
@@ -143,7 +144,7 @@ def test_the_charge_comes_before_the_release():
     class Refused(Exception):
         pass
 
-    def refuse(digest):
+    def refuse(digest, noise):
         raise Refused
 
     with pytest.raises(Refused):

@@ -37,7 +37,7 @@ def test_a_client_that_sits_out_keeps_its_private_part_as_it_was():
     state, kept = begin(study)
     cohort = study.method.terms.cohort(0, 1, study.source)
     assert 0 < len(cohort) < 6
-    after = play(study, state, kept, 1, lambda digest: None).kept
+    after = play(study, state, kept, 1, lambda digest, noise: None).kept
     moved = {client for client in range(6) if not np.array_equal(after.of(client, 0), kept.of(client, 0))}
     assert moved == set(cohort)
 

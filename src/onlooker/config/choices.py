@@ -9,17 +9,28 @@ from typing import Literal, cast
 
 from onlooker import _check
 from onlooker.config.kinds import Kind
-from onlooker.config.schema import Configuration
+from onlooker.config.schema import ClientSamplingTable, Configuration
 from onlooker.config.tables import batches_of
 from onlooker.errors import ConfigError, TermsError, UnpricedError
+from onlooker.privacy.matrix import Banded, Tree
 from onlooker.privacy.mechanisms import Gaussian, Mechanism, RoundedGaussian
-from onlooker.privacy.sampling import ClientSampling, Everyone, Poisson, PoissonRecords, fixed_size
+from onlooker.privacy.sampling import (
+    ClientSampling,
+    Cyclic,
+    Everyone,
+    FixedOffset,
+    Poisson,
+    PoissonRecords,
+    RandomAllocation,
+    fixed_size,
+)
 from onlooker.privacy.summation import Plain, Shared, Summation
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.topology import Groups
 from onlooker.privacy.training import Training
 from onlooker.types import Adjacency, NoisedBy, Unit
 
+_SAMPLERS = ("poisson", "fixed-size", "random-allocation", "cyclic", "fixed-offset", "all")
 _MOST_PEERS = 6
 _UNITS = ("client", "person", "record", "none")
 _ADJACENCIES = ("zero-out", "add-or-remove", "replace-one")
@@ -39,11 +50,26 @@ def adjacency_of(name: str) -> Adjacency:
     return cast(Adjacency, name)
 
 
-def mechanism_of(name: str, multiplier: float) -> Mechanism:
+def mechanism_of(configuration: Configuration, multiplier: float) -> Mechanism:
     """What noise is drawn."""
-    if name in ("tree", "banded"):
-        raise ConfigError(f'privacy.mechanism = "{name}" is not built yet; choose gaussian.')
-    _check.one_of(_MECHANISMS, privacy__mechanism=name)
+    privacy, ftrl = configuration.privacy, configuration.task.method == "dp-ftrl"
+    name = privacy.mechanism or ("tree" if ftrl else "gaussian")
+    _check.one_of((*_MECHANISMS, "tree", "banded"), privacy__mechanism=name)
+    if ftrl != (name in ("tree", "banded")):
+        usual = "tree or banded" if ftrl else "gaussian"
+        raise ConfigError(
+            f'privacy.mechanism = "{name}" is not the noise of {configuration.task.method}; choose {usual}.'
+        )
+    if privacy.bands is not None and name != "banded":
+        raise ConfigError(f'privacy.bands = {privacy.bands} is for privacy.mechanism = "banded"; leave it out.')
+    if name == "tree":
+        return Tree(multiplier)
+    if name == "banded":
+        if privacy.bands is None:
+            raise ConfigError(
+                "privacy.bands is missing; name how many rounds noise reaches back, such as sampling.clients.period."
+            )
+        return Banded(multiplier, privacy.bands)
     return _MECHANISMS[name](multiplier)
 
 
@@ -111,14 +137,14 @@ def client_sampling_of(configuration: Configuration, kind: Kind) -> ClientSampli
     table = configuration.sampling.clients
     name = table.name if table and table.given("name") else kind.sampling
     rate = 0.5 if table is None or table.rate is None else table.rate
-    if name in ("random-allocation", "cyclic", "fixed-offset"):
-        raise ConfigError(f'sampling.clients.name = "{name}" is not built yet; choose poisson, fixed-size or all.')
-    _check.one_of(("poisson", "fixed-size", "all"), sampling__clients__name=name)
-    if table and table.cover_traffic and name != "poisson":
+    _check.one_of(_SAMPLERS, sampling__clients__name=name)
+    if table and table.cover_traffic and name not in ("poisson", "random-allocation"):
         raise UnpricedError(
             f'sampling.clients.cover-traffic = true hides coins that clients flip, and "{name}" has none; '
             'use name = "poisson".'
         )
+    if name in ("random-allocation", "cyclic", "fixed-offset"):
+        return _schedule(name, table or ClientSamplingTable(), configuration.task.rounds)
     if name == "all":
         if table and table.rate not in (None, 1, 1.0):
             raise TermsError(f'sampling.clients.rate = {table.rate} means nothing with name = "all"; leave it out.')
@@ -129,6 +155,24 @@ def client_sampling_of(configuration: Configuration, kind: Kind) -> ClientSampli
         return fixed_size(rate, configuration.data.clients)
     cover = table.cover_traffic if table else False
     return Poisson(tuple(float(one) for one in rate) if isinstance(rate, list) else float(rate), cover)
+
+
+def _schedule(name: str, table: ClientSamplingTable, rounds: int) -> ClientSampling:
+    """A sampler that settles a client's rounds for the whole run."""
+    if table.rate is not None:
+        raise TermsError(
+            f'sampling.clients.rate = {table.rate} means nothing with name = "{name}"; name '
+            f"{'participations' if name == 'random-allocation' else 'period'} instead."
+        )
+    if name == "random-allocation":
+        if table.participations is None:
+            raise ConfigError("sampling.clients.participations is missing; name how many rounds each client picks.")
+        return RandomAllocation(table.participations, rounds, table.cover_traffic)
+    if table.period is None:
+        raise ConfigError(
+            f'sampling.clients.period is missing; name how many rounds lie between two of a client with "{name}".'
+        )
+    return Cyclic(table.period) if name == "cyclic" else FixedOffset(table.period)
 
 
 def training_of(configuration: Configuration, kind: Kind, unit: Unit, keeps: Literal["nothing", "state"]) -> Training:
@@ -188,7 +232,7 @@ def _peers(terms: Terms) -> tuple[str, ...]:
 def refuse_impossible(configuration: Configuration, unit: Unit) -> None:
     """Refuse what no run could have, also where this one adds no noise and would not look at it."""
     bounds_of(configuration, unit)
-    mechanism_of(configuration.privacy.mechanism, 0.0)
+    mechanism_of(configuration, 0.0)
     noised_by_of(configuration, Plain())
 
 
@@ -197,7 +241,6 @@ def refuse_unbuilt(configuration: Configuration) -> None:
     privacy = configuration.privacy
     for key, value, built in (
         ("privacy.adaptive-clip", privacy.adaptive_clip, None),
-        ("privacy.bands", privacy.bands, None),
         ("evaluation.private", configuration.evaluation.private, False),
     ):
         if value != built:

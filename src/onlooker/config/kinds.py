@@ -13,6 +13,7 @@ from onlooker.methods.decouple import feddecouple
 from onlooker.methods.descent import LocalDescent
 from onlooker.methods.dpsgd import DPSGD
 from onlooker.methods.fedavg import FedAvg, dp_fedavg
+from onlooker.methods.ftrl import dp_ftrl
 from onlooker.methods.groups import dp_ogl, dp_ogl_plus, dp_ogl_plus_isolated
 from onlooker.methods.method import Method, ServerStep
 from onlooker.methods.split import ms_pafl
@@ -113,19 +114,17 @@ KINDS: Mapping[str, Kind] = {
     "dp-ogl-plus": Kind(_averaging(dp_ogl_plus), "client", needs_groups=True, intervals="shared", splits=False),
     "dp-ogl-plus-isolated": Kind(_averaging(dp_ogl_plus_isolated), "client", needs_groups=True, intervals="alone"),
     "feddecouple": Kind(_averaging(feddecouple), "client", shares=True, printed=_printed_by_feddecouple),
+    "dp-ftrl": Kind(_averaging(dp_ftrl), "client", "cyclic", in_groups=False),
     "dp-sgd": Kind(_dpsgd, "record", "all", shares=True, by_records=True, splits=False, in_groups=False),
 }
-
-_PLANNED = ("dp-ftrl",)
 
 
 def kind_of(name: str) -> Kind:
     """The method called `name`.
 
     Raises:
-        ConfigError: if there is none, or none yet.
+        ConfigError: if there is none.
     """
     if name in KINDS:
         return KINDS[name]
-    what = "is not built yet" if name in _PLANNED else "is not known"
-    raise ConfigError(f'task.method = "{name}" {what}; choose one of {", ".join(KINDS)}.')
+    raise ConfigError(f'task.method = "{name}" is not known; choose one of {", ".join(KINDS)}.')

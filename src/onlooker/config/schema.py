@@ -141,7 +141,7 @@ class PrivacyTable(Table):
 
     unit: str | None = None
     adjacency: str = "zero-out"
-    mechanism: str = "gaussian"
+    mechanism: str | None = None
     bands: Count | None = None
     noised_by: str | None = None
     clip: float | list[float] = 1.0

@@ -14,6 +14,7 @@ from onlooker.errors import ConfigError, TermsError, UnpricedError
 from onlooker.models import Parts
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.grid import Grid, choose_fraction_bits
+from onlooker.privacy.matrix import Correlated, peak
 from onlooker.privacy.mechanisms import NoNoise
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.target import noise_for
@@ -176,11 +177,17 @@ def _channel(
     adders = cohort if noised_by == "clients" else summation.servers
     bits = configuration.servers.ring_bits if configuration.servers else 32
     ring = bits if isinstance(summation, Shared) else _PLAIN_RING_BITS
-    fraction = choose_fraction_bits(ring, rows, multiplier, adders, dimension=size, unit=terms.unit)
+    mechanism = choices.mechanism_of(configuration, multiplier)
+    finer, wider = (
+        (mechanism.finer_bits, peak(mechanism, terms.rounds)) if isinstance(mechanism, Correlated) else (0, 1)
+    )
+    fraction = choose_fraction_bits(
+        ring, rows, multiplier * wider, adders, dimension=size, unit=terms.unit, finer_bits=finer
+    )
     clip = max(bounds) if isinstance(bounds, tuple) else bounds
     return Channel(
         size=size,
-        mechanism=choices.mechanism_of(configuration.privacy.mechanism, multiplier),
+        mechanism=mechanism,
         grid=Grid(clip, fraction, ring),
         noised_by=noised_by,
         summation=summation,

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from onlooker import _check
 from onlooker.privacy.grid import Grid
+from onlooker.privacy.matrix import Correlated, no_noise_yet, spread
 from onlooker.privacy.mechanisms import Mechanism, NoNoise
 from onlooker.privacy.random import Source
 from onlooker.privacy.shares import combine
 from onlooker.privacy.summation import Plain, Ring, Shared, Summation
-from onlooker.types import Array, NoisedBy, Row
+from onlooker.types import Array, Integers, NoisedBy, Row
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,13 @@ class Sealed:
     Attributes:
         shares: `Ring[d]` of each party.
         reports: how many reports went in, which is nobody's business but the summing parties'.
+        states: where noise is correlated, what each party has to remember of its own, `int64[k, d]`, and to tell
+            nobody; else empty. It must be safe before the shares leave, for later noise takes this one back.
     """
 
     shares: tuple[Ring, ...]
     reports: int
+    states: tuple[Integers, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -159,12 +163,28 @@ class Channel:
             np.add(total, share, out=total)
         sums.reports += 1
 
-    def seal(self, sums: Sums, round: int, source: Source) -> Sealed:
-        """The summing parties' half: each adds its own noise, also to an empty sum (rule 2)."""
+    def seal(self, sums: Sums, round: int, source: Source, states: tuple[Integers, ...] = ()) -> Sealed:
+        """The summing parties' half: each adds its own noise, also to an empty sum (rule 2).
+
+        Args:
+            sums: what was aggregated.
+            round: from 1.
+            source: where the noise comes from.
+            states: `Sealed.states` of the round before; empty in round 1.
+
+        Raises:
+            TermsError: if the noise is correlated, and the states are not those of the round before.
+        """
         if self.grid is None or self.noised_by == "clients":
             return Sealed(sums.shares, sums.reports)
-        noises = (self.grid.to_ring(self._noise(self._each, round, name, source)) for name in self._noising_parties)
-        return Sealed(tuple(share + noise for share, noise in zip(sums.shares, noises, strict=True)), sums.reports)
+        noises = [self._noise(self._each, round, name, source) for name in self._noising_parties]
+        after: tuple[Integers, ...] = ()
+        if isinstance(self.mechanism, Correlated):
+            before = states or (no_noise_yet(self.size),) * len(noises)
+            steps = [self.mechanism.step(old, new, round) for old, new in zip(before, noises, strict=True)]
+            noises, after = [noise for noise, _ in steps], tuple(state for _, state in steps)
+        shares = zip(sums.shares, noises, strict=True)
+        return Sealed(tuple(share + self.grid.to_ring(noise) for share, noise in shares), sums.reports, after)
 
     def release(self, sealed: Sealed, divisor: float) -> Row | None:
         """What everybody may see: `float64[d]`, the sum over the public divisor.
@@ -179,11 +199,15 @@ class Channel:
         return self.grid.decode(self.grid.from_ring(combine(sealed.shares))) / divisor
 
     def deviation(self, cohort: float) -> float:
-        """The standard deviation of each coordinate of the noisy sum of `cohort` rows, in units of a row."""
+        """The standard deviation of each coordinate of the noisy sum of `cohort` rows, in units of a row.
+
+        Where noise is correlated it differs by round, and this is the root of its mean square.
+        """
         if self.grid is None:
             return 0.0
         adders = cohort if self.noised_by == "clients" else len(self._noising_parties)
-        return self.mechanism.noise_multiplier * self.grid.clip * self._each * math.sqrt(adders)
+        once = spread(self.mechanism) if isinstance(self.mechanism, Correlated) else 1.0
+        return once * self.mechanism.noise_multiplier * self.grid.clip * self._each * math.sqrt(adders)
 
     @property
     def adder_deviation(self) -> float:

@@ -21,6 +21,8 @@ from dp_accounting import (
 )
 
 from onlooker.privacy import overlap
+from onlooker.privacy.allocation import RandomAllocationDpEvent
+from onlooker.privacy.composition import composed
 from onlooker.privacy.observers import Coalition, View, see
 from onlooker.privacy.rounds import CountedDpEvent
 from onlooker.privacy.sampling import ClientSampling, Poisson
@@ -34,7 +36,7 @@ def of_run(terms: Terms, subject: int, observers: str, rounds: int) -> DpEvent:
     """The first `rounds` rounds."""
     if isinstance(terms.topology, Groups):
         return _of_groups(terms, terms.topology, subject, terms.coalition(observers), rounds)
-    return SelfComposedDpEvent(of_round(terms, subject, observers), terms.sampling.participations(rounds))
+    return composed(of_round(terms, subject, observers), terms.channels[0].mechanism, terms.sampling, rounds)
 
 
 def of_round(terms: Terms, subject: int, observers: str) -> DpEvent:
@@ -145,7 +147,9 @@ def is_private(event: DpEvent) -> bool:
 def is_sampled(event: DpEvent) -> bool:
     """True if some part of the event is amplified by sampling."""
     match event:
-        case PoissonSampledDpEvent() | SampledWithoutReplacementDpEvent() | CountedDpEvent():
+        case (
+            PoissonSampledDpEvent() | SampledWithoutReplacementDpEvent() | CountedDpEvent() | RandomAllocationDpEvent()
+        ):
             return True
         case SelfComposedDpEvent(event=inner):
             return is_sampled(inner)

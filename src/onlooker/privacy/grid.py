@@ -201,7 +201,7 @@ def _clipped(row: Row, bound: float) -> Row:
 
 
 def choose_fraction_bits(
-    ring_bits: int, rows: int, noise_multiplier: float, servers: int, *, dimension: int, unit: Unit
+    ring_bits: int, rows: int, noise_multiplier: float, servers: int, *, dimension: int, unit: Unit, finer_bits: int = 0
 ) -> int:
     """The finest grid on which a round's sum, with its noise, stays within a quarter of the ring.
 
@@ -220,6 +220,7 @@ def choose_fraction_bits(
         dimension: how many coordinates a row has.
         unit: "record" and "person" rows are sums, and lose sqrt(d) / 2^f of the clip to rounding (at most a
             quarter); others lose d / (24 4^f) (at most a tenth).
+        finer_bits: by how many bits the noise is drawn finer than the grid.
 
     Raises:
         TermsError: the ring is too narrow for that.
@@ -230,7 +231,7 @@ def choose_fraction_bits(
     widest = math.ceil(min(rows + 6 * noise_multiplier * math.sqrt(servers), 2.0**ring_bits))
     room = (widest - 1).bit_length() + 2
     needed = _needed_fraction_bits(dimension, unit)
-    widest_sampled = 40 - math.ceil(math.log2(max(1.0, noise_multiplier)))
+    widest_sampled = 40 - finer_bits - math.ceil(math.log2(max(1.0, noise_multiplier)))
     finest = min(ring_bits - room, _MOST_FRACTION_BITS, widest_sampled)
     if finest < needed:
         remedy = "64" if ring_bits < 64 and needed + room <= 64 else "fewer rows, less noise or fewer parameters"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from onlooker import _check
-from onlooker.errors import TermsError
+from onlooker.privacy.matrix import Banded, Tree
 from onlooker.privacy.random import Stream
 from onlooker.privacy.rounding import rounded_gaussian
 from onlooker.types import Integers
@@ -32,7 +32,7 @@ class RoundedGaussian:
     name: Literal["rounded-gaussian"] = "rounded-gaussian"
 
     def __post_init__(self) -> None:
-        _check_multiplier(self.noise_multiplier)
+        _check.multiplier(privacy__noise_multiplier=self.noise_multiplier)
 
     def noise(self, deviation: float, count: int, stream: Stream) -> Integers:
         """`int64[count]` of noise with standard deviation `deviation`, in units of the grid, before rounding."""
@@ -64,7 +64,7 @@ class Gaussian:
     name: Literal["float-gaussian"] = "float-gaussian"
 
     def __post_init__(self) -> None:
-        _check_multiplier(self.noise_multiplier)
+        _check.multiplier(privacy__noise_multiplier=self.noise_multiplier)
 
     def noise(self, deviation: float, count: int, stream: Stream) -> Integers:
         """`int64[count]` of noise with standard deviation `deviation`, in units of the grid, before rounding."""
@@ -102,17 +102,7 @@ class NoNoise:
         return 0.0
 
 
-_LEAST_MULTIPLIER = 1e-9
-
-
-def _check_multiplier(multiplier: float) -> None:
-    """Refuse what is no noise multiplier, and what would be noise in name only."""
-    _check.non_negative(privacy__noise_multiplier=multiplier)
-    if 0 < multiplier < _LEAST_MULTIPLIER:
-        raise TermsError(f"privacy.noise-multiplier = {multiplier} must be 0, or at least {_LEAST_MULTIPLIER}.")
-
-
-Mechanism: TypeAlias = RoundedGaussian | Gaussian | NoNoise
+Mechanism: TypeAlias = RoundedGaussian | Gaussian | NoNoise | Tree | Banded
 
 
 def gaussian(count: int, stream: Stream) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from onlooker.errors import TermsError
 from onlooker.privacy.channel import Channel
-from onlooker.privacy.sampling import ClientSampling
+from onlooker.privacy.sampling import ClientSampling, Cyclic, Everyone, FixedSize
 from onlooker.privacy.summation import Shared
 from onlooker.types import NoisedBy
 
@@ -40,6 +40,7 @@ class Sight:
 _RELEASE = Sight("release", False, "sees the released model only")
 _CARRIES = Sight("release", True, "relays the uploads")
 _DRAWS = Sight("release", True, "draws the cohort")
+_SCHEDULE = Sight("release", True, "knows the public schedule")
 _KEPT = Sight("release", True, "sees the release, and by the rounds that keep the model who may have taken part")
 
 TABLE: Mapping[tuple[NoisedBy, Literal["plain", "shares"]], Mapping[Role, Sight]] = {
@@ -137,6 +138,8 @@ def see(channel: Channel, sampling: ClientSampling, clients: int, subject: int, 
     sights = [table[role] for role in roles]
     if coalition.coordinator and sampling.drawn_by == "coordinator":
         sights.append(_DRAWS)
+    if sampling.name == "cyclic":
+        sights.append(_SCHEDULE)
     return View(
         noise=min(_noise_left(channel, sampling, clients, coalition, sight) for sight in sights),
         participation=any(sight.participation and not _is_covered(sampling, sight) for sight in sights),
@@ -197,7 +200,15 @@ def _honest_rows(channel: Channel, sampling: ClientSampling, clients: int, coali
     """
     if isinstance(channel.bounds, tuple):
         return 1
-    sure = {"all": clients, "fixed-size": getattr(sampling, "size", 1)}.get(sampling.name, 1)
+    match sampling:
+        case Everyone():
+            sure = clients
+        case FixedSize(size=size):
+            sure = size
+        case Cyclic(period=period):
+            sure = clients // period
+        case _:
+            sure = 1
     return max(1, sure - len(coalition.clients))
 
 

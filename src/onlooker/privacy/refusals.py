@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from onlooker import _check
 from onlooker.errors import TermsError, UnpricedError
 from onlooker.privacy.channel import Channel
+from onlooker.privacy.composition import refuse_unpriced
 from onlooker.privacy.rounding import LEAST_ADDED_SIGMA
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.topology import Groups
@@ -21,7 +22,8 @@ def refuse_what_has_no_price(terms: Terms) -> None:
         raise TermsError(
             f"data.weights names {len(terms.weights)} weights for data.clients = {terms.clients}; name one each."
         )
-    terms.sampling.check(terms.clients)
+    terms.sampling.check(terms.clients, terms.rounds)
+    refuse_unpriced(terms.sampling, terms.channels, terms.unit, terms.training)
     _refuse_topology(terms)
     _refuse_counted(terms)
     if len({channel.name for channel in terms.channels}) < len(terms.channels):

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from onlooker import _check
 from onlooker.errors import TermsError
 from onlooker.privacy.random import Source, Stream
+from onlooker.privacy.schedules import Cyclic, FixedOffset, RandomAllocation
+from onlooker.types import Integers
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,9 @@ class Poisson:
         """Who knows the cohort because it draws it."""
         return "clients"
 
-    def check(self, clients: int) -> None:
+    def check(self, clients: int, rounds: int) -> None:
         """Refuse a list of rates that is not one for each of `clients`."""
+        del rounds
         if isinstance(self.rate, tuple) and len(self.rate) != clients:
             raise TermsError(
                 f"sampling.clients.rate names {len(self.rate)} rates for data.clients = {clients}; name one each."
@@ -60,8 +63,12 @@ class Poisson:
         coin = source.stream("participation", round, party)
         return bool(coin.coins(self.rate_of(client, 0), 1)[0])
 
-    def cohort(self, clients: int, round: int, source: Source) -> tuple[int, ...]:
+    def draw(self, clients: int, source: Source) -> None:
+        """Nothing: coins are drawn round by round."""
+
+    def cohort(self, clients: int, round: int, source: Source, kept: Integers | None = None) -> tuple[int, ...]:
         """The clients that take part in this round, in order; it may be empty."""
+        del kept
         return tuple(client for client in range(clients) if self.decides(client, round, source))
 
     def participations(self, rounds: int) -> int:
@@ -99,8 +106,9 @@ class FixedSize:
         """Who knows the cohort because it draws it."""
         return "coordinator"
 
-    def check(self, clients: int) -> None:
+    def check(self, clients: int, rounds: int) -> None:
         """Refuse a cohort that is larger than the roster."""
+        del rounds
         if self.size > clients:
             raise TermsError(f"sampling.clients takes {self.size} clients, more than data.clients = {clients}.")
 
@@ -109,8 +117,12 @@ class FixedSize:
         del client
         return self.size / clients
 
-    def cohort(self, clients: int, round: int, source: Source) -> tuple[int, ...]:
+    def draw(self, clients: int, source: Source) -> None:
+        """Nothing: cohorts are drawn round by round."""
+
+    def cohort(self, clients: int, round: int, source: Source, kept: Integers | None = None) -> tuple[int, ...]:
         """The `size` clients that take part in this round, in order."""
+        del kept
         return source.stream("cohort", round).subset(self.size, clients)
 
     def participations(self, rounds: int) -> int:
@@ -140,7 +152,12 @@ class Everyone:
         """Who knows the cohort because it draws it."""
         return "nobody"
 
-    def check(self, clients: int) -> None:
+    @property
+    def period(self) -> int:
+        """How many rounds lie between two participations: always 1, which correlated noise rests on (rule 14)."""
+        return 1
+
+    def check(self, clients: int, rounds: int) -> None:
         """Any roster will do."""
 
     def rate_of(self, client: int, clients: int) -> float:
@@ -148,9 +165,12 @@ class Everyone:
         del client, clients
         return 1.0
 
-    def cohort(self, clients: int, round: int, source: Source) -> tuple[int, ...]:
+    def draw(self, clients: int, source: Source) -> None:
+        """Nothing."""
+
+    def cohort(self, clients: int, round: int, source: Source, kept: Integers | None = None) -> tuple[int, ...]:
         """All clients, in order."""
-        del round, source
+        del round, source, kept
         return tuple(range(clients))
 
     def participations(self, rounds: int) -> int:
@@ -163,7 +183,7 @@ class Everyone:
         return event
 
 
-ClientSampling: TypeAlias = Poisson | FixedSize | Everyone
+ClientSampling: TypeAlias = Poisson | FixedSize | Everyone | Cyclic | FixedOffset | RandomAllocation
 
 
 def fixed_size(rate: float, clients: int) -> FixedSize:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,9 @@ from dp_accounting import PoissonSampledDpEvent, SampledWithoutReplacementDpEven
 
 from onlooker.privacy import reach
 from onlooker.privacy.accounting import Price
+from onlooker.privacy.allocation import RandomAllocationDpEvent
 from onlooker.privacy.ledger import Ledger
-from onlooker.privacy.rounds import CountedDpEvent, Rounds
+from onlooker.privacy.rounds import CountedDpEvent
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.topology import Groups
 
@@ -69,7 +70,7 @@ def signatures(ledger: Ledger, observer: str) -> list[int]:
     """One client for each different price to an observer, the observer itself left out."""
     terms = ledger.terms
     members = observer.split("+")
-    found: dict[Rounds, int] = {}
+    found: dict[Hashable, int] = {}
     for subject in range(terms.clients):
         if f"client:{subject}" not in members:
             found.setdefault(terms.signature(subject, observer, len(ledger.releases)), subject)
@@ -103,22 +104,25 @@ def _because(terms: Terms, subject: int, observer: str) -> str:
         return f"no guarantee: the noise multiplier is 0 ({seen})"
     if terms.unit in ("record", "person"):
         return f"{seen}; {_record_coins(terms)}"
+    most = terms.sampling.participations(terms.rounds)
     if any(view.participation for view in views):
-        return f"{seen}; participation is seen, so up to {terms.rounds} rounds count in full"
+        return f"{seen}; participation is seen, so up to {most} rounds count in full"
     match terms.round_event(subject, observer):
         case PoissonSampledDpEvent(sampling_probability=rate):
             return f"{seen}; participation is hidden, with probability {rate:g} in each round"
         case SampledWithoutReplacementDpEvent(source_dataset_size=others, sample_size=drawn):
             return f"{seen}; participation is hidden, {drawn} being drawn of {others} in each round"
+        case RandomAllocationDpEvent(selected=picked, rounds=rounds):
+            return f"{seen}; participation is hidden, in {picked} of {rounds} rounds"
         case CountedDpEvent(population=others, rate=rate):
             return (
                 f"{seen}; who takes part is hidden, with probability {rate:g} in each round, but not how many of "
                 f"{others} do"
             )
+        case _ if terms.sampling.name == "fixed-offset":
+            return f"{seen}; participation is hidden, which is credited nothing: up to {most} rounds count in full"
         case _ if terms.sampling.name == "poisson":
-            return (
-                f"{seen}; rates differ and the number that takes part is seen, so {terms.rounds} rounds count in full"
-            )
+            return f"{seen}; rates differ and the number that takes part is seen, so {most} rounds count in full"
         case _:
             return f"{seen}; every client takes part in every round"
 

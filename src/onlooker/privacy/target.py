@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from dp_accounting import DpEvent
 
 from onlooker.errors import TermsError
 from onlooker.privacy.calibration import calibrate
-from onlooker.privacy.rounds import Rounds
 from onlooker.privacy.terms import Terms
 
 
@@ -24,7 +23,7 @@ def noise_for(epsilon: float, terms_at: Callable[[float], Terms], observers: Seq
         TermsError: if no named observer can have a guarantee, or epsilon is impossible.
     """
     start = terms_at(1.0)
-    signatures: dict[Rounds, tuple[int, str]] = {}
+    signatures: dict[Hashable, tuple[int, str]] = {}
     for observer in observers:
         for subject in range(start.clients):
             if f"client:{subject}" not in observer.split("+"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,16 +15,17 @@ from pydantic import TypeAdapter
 from onlooker import _check
 from onlooker.errors import TermsError
 from onlooker.privacy import events
+from onlooker.privacy.allocation import RandomAllocationDpEvent
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.observers import Coalition, View, see
 from onlooker.privacy.random import Source
 from onlooker.privacy.refusals import refuse_what_has_no_price
-from onlooker.privacy.rounds import Rounds, read
+from onlooker.privacy.rounds import read
 from onlooker.privacy.sampling import ClientSampling, Poisson, expected_weight
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.topology import Groups, Star, Topology
 from onlooker.privacy.training import Training
-from onlooker.types import Adjacency, Unit
+from onlooker.types import Adjacency, Integers, Unit
 
 _MOST = 1_000_000
 """Rounds and clients, each: what a ledger can list and a plan can look at one by one."""
@@ -95,11 +97,18 @@ class Terms:
             return replace(self.sampling, rate=self.topology.rates[group])
         return self.sampling
 
-    def cohort(self, group: int, round: int, source: Source) -> tuple[int, ...]:
-        """The clients of a group that take part in this round, in order; it may be empty."""
+    def cohort(self, group: int, round: int, source: Source, draws: Integers | None = None) -> tuple[int, ...]:
+        """The clients of a group that take part in this round, in order; it may be empty.
+
+        Args:
+            group: of the topology.
+            round: from 1.
+            source: where coins come from.
+            draws: what clients drew before round 1, where they draw for the whole run.
+        """
         sampling = self.sampling_of(group)
         if not isinstance(self.topology, Groups):
-            return sampling.cohort(self.clients, round, source)
+            return sampling.cohort(self.clients, round, source, draws)
         if not isinstance(sampling, Poisson):
             return self.topology.members[group]
         return tuple(one for one in sorted(self.members(group)) if sampling.decides(one, round, source, group))
@@ -163,9 +172,10 @@ class Terms:
         """ONE event for the first `rounds` rounds (all of them by default), ready for an accountant."""
         return events.of_run(self, subject, observers, self.rounds if rounds is None else rounds)
 
-    def signature(self, subject: int, observers: str, rounds: int | None = None) -> Rounds:
+    def signature(self, subject: int, observers: str, rounds: int | None = None) -> Hashable:
         """What the event comes to: pairs with one signature have one price."""
-        return read(self.event(subject, observers, rounds), self.priced_adjacency)
+        event = self.event(subject, observers, rounds)
+        return event if isinstance(event, RandomAllocationDpEvent) else read(event, self.priced_adjacency)
 
     def has_guarantee(self, subject: int, observers: str) -> bool:
         """True if some finite epsilon holds for the subject against these observers."""

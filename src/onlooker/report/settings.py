@@ -47,6 +47,16 @@ def _clients_drawn(sampling: ClientSampling) -> str:
         return "all take part in every round"
     if sampling.name == "fixed-size":
         return f"{sampling.size} of them, drawn anew for each round, take part"
+    if sampling.name == "cyclic":
+        return f"each takes part in every {sampling.period}-th round, by a public schedule"
+    if sampling.name == "fixed-offset":
+        return (
+            f"each takes part in every {sampling.period}-th round, from a first one that it draws and keeps to itself"
+        )
+    if sampling.name == "random-allocation":
+        return (
+            f"each takes part in {sampling.picks} of {sampling.rounds} rounds, which it draws once and keeps to itself"
+        )
     rate = sampling.rate
     each = f"a public rate from {min(rate):g} to {max(rate):g}" if isinstance(rate, tuple) else f"{rate:g}"
     cover = ", hidden by cover traffic" if sampling.cover_traffic else ""
