@@ -47,6 +47,9 @@ import numpy as np
 from onlooker.privacy.fixed_size import Floats
 from onlooker.privacy.relays import ORDERS, contraction, relayed, sampled
 
+_MOST_INTERVALS = 10_000
+"""Beyond so many theorem 4 would take too long, and the others stand."""
+
 
 class Source(NamedTuple):
     """One group of the subject: how many of its releases can reach the observers, and what each costs.
@@ -129,7 +132,7 @@ def bounds(case: Case, degraded: Mapping[Way, Floats]) -> tuple[tuple[int, Float
         cuts += [often * _relayed(contour) for contour in case.contours]
     if cuts:
         found.append((2, np.min(cuts, axis=0)))
-    if case.contours:
+    if way(case) in degraded:
         found.append((4, degraded[way(case)]))
     return tuple(found)
 
@@ -137,7 +140,8 @@ def bounds(case: Case, degraded: Mapping[Way, Floats]) -> tuple[tuple[int, Float
 def degrade(cases: Iterable[Case]) -> dict[Way, Floats]:
     """Rényi's divergences of all these cases by theorem 4; a longer way has those of all its beginnings on it."""
     found: dict[Way, Floats] = {}
-    for case in sorted((case for case in cases if case.contours), key=lambda case: -len(case.contours)):
+    short = (case for case in cases if case.contours and case.intervals <= _MOST_INTERVALS)
+    for case in sorted(short, key=lambda case: -len(case.contours)):
         sources, period, intervals, contours = way(case)
         if (sources, period, intervals, contours) not in found:
             for depth, curve in enumerate(_combined(case), start=1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Literal, TypeAlias
@@ -69,14 +69,15 @@ class Sender:
     period: int
     rounds: int
     state: State = "nothing"
-    _steps: dict[tuple[frozenset[int], frozenset[int]], tuple[Partial, ...]] = field(
-        default_factory=dict[tuple[frozenset[int], frozenset[int]], tuple[Partial, ...]], compare=False, repr=False
-    )
 
     @property
     def intervals(self) -> int:
         """J."""
         return -(-self.rounds // self.period)
+
+    @cached_property
+    def _steps(self) -> dict[tuple[frozenset[int], frozenset[int]], tuple[Partial, ...]]:
+        return {}  # observers of one side meet the same contours
 
     @cached_property
     def _hops(self) -> dict[int, tuple[float, ...]]:

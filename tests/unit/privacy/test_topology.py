@@ -91,7 +91,9 @@ def test_structures_deal_every_client_and_share_as_asked(name, overlap, clients)
     )
 
 
-@pytest.mark.parametrize(("name", "clients", "groups", "overlap"), [("string", 3, 3, 2), ("ring", 9, 2, 1), ("grid", 3, 4, 0)])
+@pytest.mark.parametrize(
+    ("name", "clients", "groups", "overlap"), [("string", 3, 3, 2), ("ring", 9, 2, 1), ("grid", 3, 4, 0)]
+)
 def test_structures_that_cannot_be_dealt_are_refused(name, clients, groups, overlap):
     with pytest.raises(TermsError, match=f'groups.structure = "{name}"'):
         BUILDERS[name](clients, groups, overlap)
