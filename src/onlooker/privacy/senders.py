@@ -17,6 +17,8 @@ from onlooker.privacy.topology import Groups
 
 State: TypeAlias = Literal["nothing", "per-group", "shared"]
 """What clients keep between rounds; all but nothing leaves theorem 1 alone (rule 6)."""
+_Key: TypeAlias = tuple[frozenset[int], frozenset[int]]
+"""Hidden groups, and components around them."""
 _MOST_SPLITS = 3
 """Of a subject in more groups than this, partial contours are left out: their number doubles with each group."""
 
@@ -76,8 +78,8 @@ class Sender:
         return -(-self.rounds // self.period)
 
     @cached_property
-    def _steps(self) -> dict[tuple[frozenset[int], frozenset[int]], tuple[Partial, ...]]:
-        return {}  # observers of one side meet the same contours
+    def _known(self) -> tuple[dict[_Key, tuple[Partial, ...]], dict[_Key, Partial]]:
+        return {}, {}  # ways and their steps: observers on one side meet the same ones
 
     @cached_property
     def _hops(self) -> dict[int, tuple[float, ...]]:
@@ -126,11 +128,14 @@ class Sender:
     def _outward(self, hidden: frozenset[int], observed: frozenset[int]) -> tuple[Partial, ...]:
         contours = self._contours[hidden]
         components = contours.around(observed)
-        if (hidden, components) not in self._steps:
-            chain = enumerate(contours.outward(components), start=1)
-            steps = tuple(self._step(contours, distance, within) for distance, within in chain)
-            self._steps[hidden, components] = steps
-        return self._steps[hidden, components]
+        ways, steps = self._known
+        if (hidden, components) not in ways:
+            chain = contours.outward(components)
+            for distance, within in enumerate(chain, start=1):
+                if (hidden, within) not in steps:
+                    steps[hidden, within] = self._step(contours, distance, within)
+            ways[hidden, components] = tuple(steps[hidden, within] for within in chain)
+        return ways[hidden, components]
 
     def _step(self, contours: Contours, distance: int, within: frozenset[int]) -> Partial:
         places = {group: place for place, group in enumerate(self.membership)}
