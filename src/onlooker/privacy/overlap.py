@@ -30,8 +30,9 @@ So what is not used is: any loss, any graph, what else n keeps, how rows of a ro
 used: coins and noises fresh and independent for each group and round, public divisors, and no path between groups but
 by models. State kept by a client for each group apart adds no path that is not there already: what entered at a round
 that mixed is exposed from then on. State that a client shares between its groups makes every round mix: S = 1. Where
-observers see who takes part in a group, condition on B too: its releases are Gaussians without sampling. Other
-adjacencies: without a fixed row of n, the same argument with the single release's own pair.
+observers see who takes part in a group, condition on B too: its releases are Gaussians without sampling. Under
+replace-one the row is u in one world and u' in the other, and the same argument gives that release's own pair; what
+is computed here, theorems 2 to 4 included, is a row against nothing: zero-out, and add-or-remove.
 
 Theorems 2 to 4 are in `degradation`. Rule 13.
 """
