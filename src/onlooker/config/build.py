@@ -238,12 +238,14 @@ def _unused(configuration: Configuration) -> list[str]:
 
 
 def _absolute(configuration: Configuration, base: Path) -> Configuration:
-    root = configuration.data.root
-    if root is None:
-        return configuration
-    try:
-        absolute = (base / root).resolve()
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ConfigError(f"data.root = {root!r} is no path that can be followed: {error}.") from error
-    table = configuration.data.model_copy(update={"root": str(absolute)})
-    return configuration.model_copy(update={"data": table})
+    """The same with the paths in it made absolute."""
+    for name, table, key in (("data", configuration.data, "root"), ("groups", configuration.groups, "path")):
+        given = None if table is None else getattr(table, key)
+        if table is None or given is None:
+            continue
+        try:
+            absolute = (base / given).resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ConfigError(f"{name}.{key} = {given!r} is no path that can be followed: {error}.") from error
+        configuration = configuration.model_copy(update={name: table.model_copy(update={key: str(absolute)})})
+    return configuration

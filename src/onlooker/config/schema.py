@@ -117,7 +117,7 @@ class GroupsTable(Table):
     structure: str | None = None
     groups: Count | None = None
     overlap: Count = 1
-    file: str | None = None
+    path: str | None = None
     mixing_period: Count = 1
     rate: list[float] | None = None
     clip: list[float] | None = None

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from onlooker import _check
 from onlooker.config.kinds import Kind
@@ -14,7 +15,8 @@ from onlooker.errors import ConfigError, TermsError, UnpricedError
 from onlooker.models import Model, Parts
 from onlooker.models.parts import by_names, by_ratio, whole
 from onlooker.privacy.records import RecordBatches, WithoutReplacement, WithReplacement
-from onlooker.privacy.topology import Groups, Star, Topology
+from onlooker.privacy.structures import BUILDERS, regions
+from onlooker.privacy.topology import Groups, Star
 
 _BATCHES = {"without-replacement": WithoutReplacement, "with-replacement": WithReplacement}
 
@@ -58,7 +60,7 @@ def _share(split: SplitTable) -> float:
     return share
 
 
-def topology_of(configuration: Configuration, kind: Kind) -> Topology:
+def topology_of(configuration: Configuration, kind: Kind) -> Star | Groups:
     """Who feeds which sum: everybody the one sum without [groups].
 
     Raises:
@@ -91,16 +93,21 @@ def topology_of(configuration: Configuration, kind: Kind) -> Topology:
 
 
 def _members(configuration: Configuration, table: GroupsTable) -> tuple[tuple[int, ...], ...]:
-    given = {"members": table.members, "structure": table.structure, "file": table.file}
+    given = {"members": table.members, "structure": table.structure, "path": table.path}
     named = [key for key, value in given.items() if value is not None]
     if len(named) != 1:
         raise ConfigError(
             "[groups] must say who is in which group in one way: members, or structure with groups and overlap, or "
-            f"file; it names {' and '.join(named) or 'none'}."
+            f"path; it names {' and '.join(named) or 'none'}."
         )
     if table.members is not None:
         return tuple(tuple(group) for group in table.members)
-    raise ConfigError("not built")
+    if table.path is not None:
+        return regions(Path(table.path))
+    _check.one_of(BUILDERS, groups__structure=table.structure or "")
+    if table.groups is None:
+        raise ConfigError(f'groups.groups is missing; name how many groups the "{table.structure}" has.')
+    return BUILDERS[table.structure or ""](configuration.data.clients, table.groups, table.overlap)
 
 
 def interval_of(configuration: Configuration, kind: Kind) -> int:

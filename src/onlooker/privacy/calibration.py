@@ -54,16 +54,35 @@ def calibrate(
     >>> calibrate(lambda z: SelfComposedDpEvent(GaussianDpEvent(z), 40), 8.0, 1e-5, "zero-out")
     3.796182
     """
+
+    def largest(z: float) -> float:
+        answer = event_of(z)
+        events = [answer] if isinstance(answer, DpEvent) else answer
+        spent = max((_spent(event, epsilon, delta, adjacency, sampler_error) for event in events), default=0.0)
+        if progress is not None:
+            progress(z, spent)
+        return spent
+
+    return least_noise(largest, epsilon, delta)
+
+
+def least_noise(spent: Callable[[float], float], epsilon: float, delta: float) -> float:
+    """The smallest noise multiplier z, in seven digits, at which `spent(z)` is at most epsilon.
+
+    Args:
+        spent: the largest epsilon of a run with noise multiplier z; more noise never costs more.
+        epsilon: the target, above 0.
+        delta: in (0, 1), for the message alone.
+
+    Raises:
+        TermsError: if epsilon or delta is impossible, or no amount of noise reaches epsilon.
+    """
     _check.positive(privacy__epsilon=epsilon)
     _check.probability(privacy__delta=delta)
 
     def excess(z: float) -> float:
         """The log of the largest epsilon over the target, within bounds: 0 or less where z will do."""
-        answer = event_of(z)
-        events = [answer] if isinstance(answer, DpEvent) else answer
-        largest = max((_spent(event, epsilon, delta, adjacency, sampler_error) for event in events), default=0.0)
-        if progress is not None:
-            progress(z, largest)
+        largest = spent(z)
         return max(-_STEEP, min(_STEEP, math.log(largest / epsilon))) if largest > 0 else -_STEEP
 
     z = _SEVEN_DIGITS.create_decimal_from_float(_root(excess, *_bracket(excess, epsilon, delta)))

@@ -79,13 +79,10 @@ def observed(terms: Terms, groups: Groups, coalition: Coalition) -> frozenset[in
     Its members' own and the published ones; all of them, where the coordinator or a server, which serve every group,
     is a member.
     """
-    if coalition.coordinator or coalition.servers:
-        return frozenset(range(len(groups.members)))
     hosts = terms.shared.hosted_by if terms.shared else ()
-    if set(hosts) & coalition.clients:
+    if coalition.coordinator or coalition.servers or set(hosts) & coalition.clients:
         return frozenset(range(len(groups.members)))
-    own = (group for client in coalition.clients for group in groups.groups_of(client))
-    return frozenset({*own, *groups.publish})
+    return groups.observed(coalition.clients)
 
 
 def _of_groups(terms: Terms, groups: Groups, subject: int, coalition: Coalition, rounds: int) -> DpEvent:
@@ -94,7 +91,9 @@ def _of_groups(terms: Terms, groups: Groups, subject: int, coalition: Coalition,
     if subject in coalition.clients or _sees_within(terms, groups, subject, coalition):
         return NonPrivateDpEvent()
     seen = observed(terms, groups, coalition)
-    counts = overlap.reach(groups, subject, seen, rounds)
+    counts = overlap.reach(
+        groups, subject, seen, rounds, "nothing" if terms.training.keeps == "nothing" else "per-group"
+    )
     parts: list[DpEvent] = [
         SelfComposedDpEvent(_release(terms, subject, group, coalition), count)
         for group, count in counts.items()
@@ -104,11 +103,10 @@ def _of_groups(terms: Terms, groups: Groups, subject: int, coalition: Coalition,
 
 
 def _sees_within(terms: Terms, groups: Groups, subject: int, coalition: Coalition) -> bool:
-    """True if a member of the coalition sees the sums without noise that a group of the subject shares."""
+    """True if the coalition sees the sums without noise that a group of the subject shares, or may see them."""
     if terms.within == "alone" or terms.interval == 1:
         return False
-    own = set(groups.groups_of(subject))
-    return any(own & set(groups.groups_of(client)) for client in coalition.clients)
+    return bool(observed(terms, groups, coalition) & set(groups.groups_of(subject)))
 
 
 def _release(terms: Terms, subject: int, group: int, coalition: Coalition) -> DpEvent:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from onlooker.errors import SealedError, TermsError
 from onlooker.privacy.accounting import Price, price
+from onlooker.privacy.pairs import pair_of
 from onlooker.privacy.terms import Terms
+from onlooker.privacy.topology import Groups
 from onlooker.types import Unit
 
 
@@ -67,8 +69,10 @@ class Ledger:
         Raises:
             TermsError: if a name is not known.
         """
-        event = self.terms.event(subject, observers, len(self.releases))
         asked = self.terms.delta if delta is None else delta
+        if isinstance(self.terms.topology, Groups):
+            return pair_of(self.terms, subject, observers, len(self.releases), asked).price
+        event = self.terms.event(subject, observers, len(self.releases))
         return price(event, asked, self.terms.priced_adjacency, self.terms.sampler_error())
 
     def epsilon(self, subject: int, observers: str, delta: float | None = None, unit: Unit | None = None) -> float:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from dp_accounting import PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 
-from onlooker.privacy import reach
 from onlooker.privacy.accounting import Price
 from onlooker.privacy.allocation import RandomAllocationDpEvent
 from onlooker.privacy.ledger import Ledger
+from onlooker.privacy.pairs import because, pair_of
 from onlooker.privacy.rounds import CountedDpEvent
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.topology import Groups
@@ -40,6 +40,10 @@ class Finding:
     because: str
 
 
+_Answer: TypeAlias = tuple[Price, bool, str, str]
+"""Price, amplified, guarantee and reason."""
+
+
 def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | None = None) -> list[Finding]:
     """One finding for each different answer, in the order of the observers named.
 
@@ -50,34 +54,37 @@ def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | Non
     """
     terms = ledger.terms
     asked = list(range(terms.clients) if subjects is None else subjects)
-    answers: dict[tuple[Price, bool, str, str], dict[str, list[int]]] = {}
+    kinds = {subject: terms.kind_of(subject) for subject in asked}
+    answers: dict[_Answer, dict[str, list[int]]] = {}
     for observer in observers:
-        members = observer.split("+")
+        members, known = observer.split("+"), dict[Hashable, _Answer]()
         others = [subject for subject in asked if f"client:{subject}" not in members]
         for subject in others or asked:
-            price = ledger.price(subject, observer)
-            key = (
-                price,
-                terms.amplified(subject, observer),
-                _guarantee(terms, subject, observer, price),
-                _because(terms, subject, observer),
-            )
-            answers.setdefault(key, {}).setdefault(observer, []).append(subject)
+            if f"client:{subject}" in members or kinds[subject] not in known:
+                known[kinds[subject]] = _answer(ledger, subject, observer)
+            answers.setdefault(known[kinds[subject]], {}).setdefault(observer, []).append(subject)
     return [finding for key, seen in answers.items() for finding in _rows(key, seen)]
+
+
+def _answer(ledger: Ledger, subject: int, observer: str) -> _Answer:
+    terms, price = ledger.terms, ledger.price(subject, observer)
+    because = _because(ledger, subject, observer)
+    return price, terms.amplified(subject, observer), _guarantee(terms, subject, observer, price), because
 
 
 def signatures(ledger: Ledger, observer: str) -> list[int]:
     """One client for each different price to an observer, the observer itself left out."""
     terms = ledger.terms
     members = observer.split("+")
-    found: dict[Hashable, int] = {}
+    kinds: dict[Hashable, int] = {}
     for subject in range(terms.clients):
         if f"client:{subject}" not in members:
-            found.setdefault(terms.signature(subject, observer, len(ledger.releases)), subject)
+            kinds.setdefault(terms.kind_of(subject), subject)
+    found = {terms.signature(subject, observer, len(ledger.releases)): subject for subject in kinds.values()}
     return list(found.values())
 
 
-def _rows(key: tuple[Price, bool, str, str], seen: dict[str, list[int]]) -> list[Finding]:
+def _rows(key: _Answer, seen: dict[str, list[int]]) -> list[Finding]:
     """Observers that see the same subjects share a row."""
     rows: dict[tuple[int, ...], list[str]] = {}
     for observer, subjects in seen.items():
@@ -91,13 +98,15 @@ def _guarantee(terms: Terms, subject: int, observer: str, price: Price) -> str:
     return "computational" if any(view.computational for view in terms.views(subject, observer)) else "statistical"
 
 
-def _because(terms: Terms, subject: int, observer: str) -> str:
+def _because(ledger: Ledger, subject: int, observer: str) -> str:
+    terms = ledger.terms
     views = terms.views(subject, observer)
     seen = ", ".join(dict.fromkeys(view.because for view in views))
     if terms.unit == "none":
         return f'no guarantee: unit = "none" adds no noise ({seen})'
     if isinstance(terms.topology, Groups):
-        return reach.because(terms, terms.topology, subject, observer, seen)
+        pair = pair_of(terms, subject, observer, len(ledger.releases), terms.delta)
+        return because(terms, subject, observer, pair, seen)
     if min(view.noise for view in views) <= 0:
         return f"no guarantee: {seen}"
     if terms.channels[0].mechanism.noise_multiplier == 0:

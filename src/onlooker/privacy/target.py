@@ -7,8 +7,10 @@ from collections.abc import Callable, Hashable, Sequence
 from dp_accounting import DpEvent
 
 from onlooker.errors import TermsError
-from onlooker.privacy.calibration import calibrate
+from onlooker.privacy.calibration import calibrate, least_noise
+from onlooker.privacy.pairs import pair_of
 from onlooker.privacy.terms import Terms
+from onlooker.privacy.topology import Groups
 
 
 def noise_for(epsilon: float, terms_at: Callable[[float], Terms], observers: Sequence[str]) -> float:
@@ -23,12 +25,7 @@ def noise_for(epsilon: float, terms_at: Callable[[float], Terms], observers: Seq
         TermsError: if no named observer can have a guarantee, or epsilon is impossible.
     """
     start = terms_at(1.0)
-    signatures: dict[Hashable, tuple[int, str]] = {}
-    for observer in observers:
-        for subject in range(start.clients):
-            if f"client:{subject}" not in observer.split("+"):
-                signatures.setdefault(start.signature(subject, observer), (subject, observer))
-    pairs = [pair for pair in signatures.values() if start.has_guarantee(*pair)]
+    pairs = _different(start, observers)
     if not pairs:
         raise TermsError(
             f"privacy.epsilon = {epsilon} cannot be kept: none of privacy.observers = {', '.join(observers)} can have "
@@ -39,9 +36,47 @@ def noise_for(epsilon: float, terms_at: Callable[[float], Terms], observers: Seq
         terms = terms_at(multiplier)
         return [terms.event(subject, observer) for subject, observer in pairs]
 
+    def of_pairs(multiplier: float) -> float:
+        terms = terms_at(multiplier)
+        return max(
+            pair_of(terms, subject, observer, terms.rounds, terms.delta).price.epsilon for subject, observer in pairs
+        )
+
+    if isinstance(start.topology, Groups):
+        return least_noise(of_pairs, epsilon, start.delta)
     multiplier = calibrate(events, epsilon, start.delta, start.priced_adjacency)
     error = terms_at(multiplier).sampler_error()
     if not error:
         return multiplier
     # An error grows with z, which the error makes a little larger: twice as much is more than that.
     return calibrate(events, epsilon, start.delta, start.priced_adjacency, 2 * error)
+
+
+def _different(terms: Terms, observers: Sequence[str]) -> list[tuple[int, str]]:
+    """A subject and an observer for each different price, those without any guarantee left out."""
+    found: dict[Hashable, tuple[int, str]] = {}
+    for observer in observers:
+        kinds = {terms.kind_of(subject): subject for subject in reversed(range(terms.clients))}
+        hidden = [int(name[7:]) for name in observer.split("+") if name.startswith("client:")]
+        for subject in {*kinds.values(), *_twins(terms, hidden)} - set(hidden):
+            if terms.has_guarantee(subject, observer):
+                price = terms.signature(subject, observer)
+                found.setdefault((price, _way(terms, subject, observer)), (subject, observer))
+    return list(found.values())
+
+
+def _twins(terms: Terms, hidden: Sequence[int]) -> list[int]:
+    """For each observing client, another of its kind: the kind must not be left out because it came first."""
+    kinds = {terms.kind_of(one) for one in hidden}
+    first: dict[Hashable, int] = {}
+    for subject in range(terms.clients):
+        if subject not in hidden and terms.kind_of(subject) in kinds:
+            first.setdefault(terms.kind_of(subject), subject)
+    return list(first.values())
+
+
+def _way(terms: Terms, subject: int, observer: str) -> Hashable:
+    """What a price in groups depends on beside its event: by which groups it goes."""
+    if not isinstance(terms.topology, Groups):
+        return None
+    return terms.topology.groups_of(subject), terms.observed(observer)

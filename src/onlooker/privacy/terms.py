@@ -23,7 +23,7 @@ from onlooker.privacy.refusals import refuse_what_has_no_price
 from onlooker.privacy.rounds import read
 from onlooker.privacy.sampling import ClientSampling, Poisson, expected_weight
 from onlooker.privacy.summation import Shared
-from onlooker.privacy.topology import Groups, Star, Topology
+from onlooker.privacy.topology import Groups, Star
 from onlooker.privacy.training import Training
 from onlooker.types import Adjacency, Integers, Unit
 
@@ -62,7 +62,7 @@ class Terms:
     training: Training
     channels: tuple[Channel, ...]
     weights: tuple[float, ...] = ()
-    topology: Topology = Star()
+    topology: Star | Groups = Star()
     counted: Literal["public", "realised"] = "public"
     interval: int = 1
     within: Literal["alone", "shared"] = "alone"
@@ -146,6 +146,24 @@ class Terms:
             TermsError: if a name is not known.
         """
         return Coalition.parse(observers, self.clients, self.shared.count if self.shared else 0)
+
+    def observed(self, observers: str) -> frozenset[int]:
+        """The groups whose releases the observers see; the one there is, without groups.
+
+        Raises:
+            TermsError: if a name is not known.
+        """
+        if not isinstance(self.topology, Groups):
+            return frozenset({0})
+        return events.observed(self, self.topology, self.coalition(observers))
+
+    def kind_of(self, client: int) -> Hashable:
+        """What a client's price depends on beside the observers: clients of one kind have one price."""
+        hosts = self.shared.hosted_by if self.shared else ()
+        fed = [channel for group in self.topology.groups_of(client) for channel in self.channels_of(group)]
+        bounds = tuple(channel.bound(client) for channel in fed)
+        own = tuple(host for host in range(len(hosts)) if hosts[host] == client)
+        return self.topology.groups_of(client), bounds, self.sampling.rate_of(client, self.clients), own
 
     def views(self, subject: int, observers: str) -> tuple[View, ...]:
         """What the observers see of the subject through each channel that it feeds.

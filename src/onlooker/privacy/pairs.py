@@ -1,0 +1,211 @@
+"""The price of a pair of clients in overlapping groups: the least that the theorems and the two accountants prove.
+
+Theorem 1 is an event like any other, priced by the privacy loss distribution; theorems 2 to 4 speak of Rényi
+divergences, and lower the price where groups mix seldom (see `overlap`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from dp_accounting import DpEvent
+from numpy.typing import NDArray
+
+from onlooker.privacy.accounting import Price, price, so_far
+from onlooker.privacy.overlap import Decision, Path, decide
+from onlooker.privacy.overlap_plus import AsPrinted, as_printed
+from onlooker.privacy.senders import GroupFacts, State
+from onlooker.privacy.topology import Groups
+
+if TYPE_CHECKING:
+    from onlooker.privacy.terms import Terms
+
+_COULD_WIN = 0.75
+"""A loss distribution has not been seen to prove less than this share of what Rényi's divergences prove."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What one client gives away to observers, and why.
+
+    Attributes:
+        price: epsilon, delta and accountant.
+        releases: how many releases of the subject's groups can reach the observers, all groups together.
+        theorem: which one decided: 1, 2 or 4; 0 where nothing reaches them or there is no guarantee.
+        path: the shortest way for a trace; None without one.
+        assumed: for DP-OGL+ as printed, what would hold if the sum of an interval moved by sqrt(S) c alone, which is
+            not proven; else None.
+    """
+
+    price: Price
+    releases: int
+    theorem: int
+    path: Path | None
+    assumed: float | None = None
+
+
+def pair_of(terms: Terms, subject: int, observers: str, rounds: int, delta: float) -> Pair:
+    """The least that is proven of the first `rounds` rounds for a subject in groups, against these observers.
+
+    Raises:
+        TermsError: if a name is not known.
+    """
+    groups = terms.topology
+    assert isinstance(groups, Groups)
+    if not rounds:
+        return Pair(Price(0.0, delta, "pld"), 0, 0, None)
+    event = terms.event(subject, observers, rounds)
+    seen = terms.observed(observers)
+    if not terms.has_guarantee(subject, observers):
+        return Pair(price(event, delta, terms.priced_adjacency), 0, 0, None)
+    if terms.adjacency != "zero-out" or seen >= set(groups.groups_of(subject)):
+        found = decided(terms, subject, seen, rounds, delta)
+        exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
+        return Pair(exact, sum(found.releases.values()), 1, found.path)
+    if terms.within == "shared" and terms.interval > 1:
+        return _printed(terms, groups, event, subject, seen, rounds, delta)
+    found = decided(terms, subject, seen, rounds, delta)
+    releases = sum(found.releases.values())
+    if not releases:
+        return Pair(Price(0.0, delta, "rdp"), 0, 0, found.path)
+    best = Price(found.epsilon, delta, "rdp")
+    if so_far(event, delta, terms.priced_adjacency) * _COULD_WIN < found.epsilon:
+        exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
+        if exact.epsilon < best.epsilon:
+            return Pair(exact, releases, 1, found.path)
+    return Pair(best, releases, found.theorem, found.path)
+
+
+def decided(terms: Terms, subject: int, seen: frozenset[int], rounds: int, delta: float) -> Decision:
+    """By the theorems alone, from Rényi's divergences."""
+    groups = terms.topology
+    assert isinstance(groups, Groups)
+    state: State = "nothing" if terms.training.keeps == "nothing" else "per-group"
+    own = tuple(channel.multiplier(subject) for channel in terms.channels)
+    return _decided(groups, facts_of(terms), _alike(groups, subject), seen, rounds, delta, state, own)
+
+
+@lru_cache(maxsize=65536)
+def _decided(
+    groups: Groups,
+    facts: GroupFacts,
+    subject: int,
+    seen: frozenset[int],
+    rounds: int,
+    delta: float,
+    state: State,
+    own: tuple[float, ...],
+) -> Decision:
+    return decide(groups, facts, subject, seen, rounds, delta, state, own)
+
+
+def _alike(groups: Groups, subject: int) -> int:
+    """The first client of the same groups: what is proven of one holds of the other, who only bears another name."""
+    own = groups.groups_of(subject)
+    return min(client for client in groups.members[own[0]] if groups.groups_of(client) == own)
+
+
+def facts_of(terms: Terms) -> GroupFacts:
+    """What the theorems rest on: rates, noise, and where participation is seen, which is where clients add noise."""
+    rates = tuple(terms.sampling_of(group).rate_of(0, terms.clients) for group in range(terms.groups))
+    multipliers = tuple(channel.mechanism.noise_multiplier for channel in terms.channels)
+    by_clients = any(channel.noised_by == "clients" for channel in terms.channels)
+    return GroupFacts(rates, multipliers, frozenset(range(terms.groups)) if by_clients else frozenset())
+
+
+def _printed(
+    terms: Terms, groups: Groups, event: DpEvent, subject: int, seen: frozenset[int], rounds: int, delta: float
+) -> Pair:
+    """DP-OGL+ as printed, whose intervals are the rounds of the terms."""
+    found = _as_printed(terms, groups, subject, seen, rounds, delta)
+    way = decided(terms, subject, seen, rounds, delta)
+    releases = sum(found.releases.values())
+    if not releases:
+        return Pair(Price(0.0, delta, "rdp"), 0, 0, way.path)
+    exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
+    best = min(exact, Price(found.epsilon, delta, "rdp"), key=lambda one: one.epsilon)
+    return Pair(best, releases, 1, way.path, found.assumed)
+
+
+def _as_printed(
+    terms: Terms, groups: Groups, subject: int, seen: frozenset[int], rounds: int, delta: float
+) -> AsPrinted:
+    own = tuple(channel.multiplier(subject) for channel in terms.channels)
+    epochs = replace(groups, mixing_period=terms.interval)
+    return as_printed(epochs, facts_of(terms), _alike(groups, subject), seen, rounds * terms.interval, delta, own)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Epsilon of every pair.
+
+    Attributes:
+        classes: `int64[clients]`, the class of each client: clients of one class have the same price.
+        values: `float64[classes, classes]`, of a subject of the one class to another client of the other.
+        public: `float64[classes]`, to whoever sees what is published alone.
+    """
+
+    classes: NDArray[np.int64]
+    values: NDArray[np.float64]
+    public: NDArray[np.float64]
+
+    @property
+    def dense(self) -> NDArray[np.float64]:
+        """`float64[clients, clients]`; infinite on the diagonal, where a client holds the data itself."""
+        table = self.values[np.ix_(self.classes, self.classes)].copy()
+        np.fill_diagonal(table, math.inf)
+        return table
+
+
+def matrix_of(terms: Terms, rounds: int, delta: float) -> Matrix:
+    """Epsilon of every pair of clients after `rounds` rounds, as `pair_of` gives it.
+
+    Clients are alike that are in the same groups under the same bounds, so that a thousand in a hundred groups are a
+    few classes.
+    """
+    kinds: dict[object, int] = {}
+    classes = np.array([kinds.setdefault(terms.kind_of(client), len(kinds)) for client in range(terms.clients)])
+    members = [np.flatnonzero(classes == kind)[:2].tolist() for kind in range(len(kinds))]
+    values = np.zeros((len(kinds), len(kinds)))
+    for row, subjects in enumerate(members):
+        for column, observers in enumerate(members):
+            observer = next((one for one in observers if one != subjects[0]), None)
+            if observer is not None:
+                values[row, column] = pair_of(terms, subjects[0], f"client:{observer}", rounds, delta).price.epsilon
+    public = [pair_of(terms, subjects[0], "public", rounds, delta).price.epsilon for subjects in members]
+    return Matrix(classes, values, np.array(public))
+
+
+def because(terms: Terms, subject: int, observers: str, pair: Pair, seen: str) -> str:
+    """The reason of a pair's price in words: how much reaches the observers, by which way, by which theorem."""
+    if math.isinf(pair.price.epsilon):
+        return f"no guarantee: {_why_none(terms, subject, observers, seen)}"
+    if not pair.releases:
+        return f"{seen}; nothing reaches it in {terms.rounds} rounds"
+    count = "1 release" if pair.releases == 1 else f"{pair.releases} releases"
+    hidden = "takes part unseen" if terms.amplified(subject, observers) else "is seen taking part"
+    words = (
+        f"{seen}; {count} of the groups of a client that {hidden} can reach it{_way(pair)}, by theorem {pair.theorem}"
+    )
+    if pair.assumed is None:
+        return words
+    return f"{words}; {pair.assumed:.2f} if an interval moved by sqrt(S) clips alone, which is assumed, not proven"
+
+
+def _way(pair: Pair) -> str:
+    if pair.path is None or not pair.path.clients:
+        return ""
+    groups = " - ".join(str(group) for group in pair.path.groups)
+    return f" over groups {groups} by {', '.join(f'client:{client}' for client in pair.path.clients)}"
+
+
+def _why_none(terms: Terms, subject: int, observers: str, seen: str) -> str:
+    if terms.within == "shared" and terms.interval > 1 and min(view.noise for view in terms.views(subject, observers)):
+        return "sees sums of the subject's group without noise inside an interval"
+    if all(channel.mechanism.noise_multiplier == 0 for channel in terms.channels):
+        return f"the noise multiplier is 0 ({seen})"
+    return seen
