@@ -47,7 +47,7 @@ class Commit:
     Attributes:
         round: its number; 0 before the first.
         tensors: the model's tensors by name, and `MOMENTUM`.
-        kept: what clients and servers keep between rounds, by name; empty where they keep nothing.
+        kept: what clients keep between rounds, by name.
     """
 
     round: int
@@ -205,11 +205,7 @@ class RunFolder:
             os.close(held)
 
     def noise(self, round: int) -> dict[str, Array]:
-        """What noising parties remember after a round, by name; empty where they remember nothing.
-
-        Raises:
-            FolderError: if it cannot be read.
-        """
+        """What noising parties remember after a round, by name; empty where they remember nothing."""
         name = f"noise.{round}.safetensors"
         return self._load(name)[0] if (self.path / name).exists() else {}
 
@@ -228,10 +224,9 @@ class RunFolder:
         if kept:
             self._store(_kept_name(round), kept, round)
         self._store("model.safetensors", tensors, round)
-        for kind in ("kept", "noise"):
-            for older in self.path.glob(f"{kind}.*.safetensors"):
-                if older.name != f"{kind}.{round}.safetensors":
-                    older.unlink(missing_ok=True)
+        for older in (*self.path.glob("kept.*.safetensors"), *self.path.glob("noise.*.safetensors")):
+            if older.name.split(".")[1] != str(round):
+                older.unlink(missing_ok=True)
 
     def _store(self, name: str, tensors: Mapping[str, Array], round: int) -> None:
         with self._writing(name):
@@ -246,10 +241,9 @@ class RunFolder:
             raise FolderError(f"{self.path / name} cannot be read: {error}.") from error
 
     def _round(self, line: Mapping[str, Any]) -> int:
-        round = line.get("round")
-        if not isinstance(round, int):
-            raise FolderError(f"{self.path / 'metrics.jsonl'} is damaged: a line has no round.")
-        return round
+        if isinstance(round := line.get("round"), int):
+            return round
+        raise FolderError(f"{self.path / 'metrics.jsonl'} is damaged: a line has no round.")
 
     def _release(self, line: Mapping[str, Any], rounds: int) -> Release:
         match line:

@@ -129,6 +129,16 @@ def _coupling(terms: Terms, group: int) -> float:
     return 1 / (1 + 2 * (len(terms.members(group)) - 1))
 
 
+def amplified(terms: Terms, subject: int, observers: str) -> bool:
+    """True if sampling lowers what is charged; in groups, what would be if anything reached the observers."""
+    if not isinstance(terms.topology, Groups):
+        return _is_sampled(of_run(terms, subject, observers, terms.rounds))
+    coalition = terms.coalition(observers)
+    if not is_private(_of_groups(terms, terms.topology, subject, coalition, terms.rounds)):
+        return False
+    return any(_is_sampled(_release(terms, subject, one, coalition)) for one in terms.topology.groups_of(subject))
+
+
 def is_private(event: DpEvent) -> bool:
     """True unless a part of the event has no guarantee."""
     match event:
@@ -142,7 +152,7 @@ def is_private(event: DpEvent) -> bool:
             return True
 
 
-def is_sampled(event: DpEvent) -> bool:
+def _is_sampled(event: DpEvent) -> bool:
     """True if some part of the event is amplified by sampling."""
     match event:
         case (
@@ -150,8 +160,8 @@ def is_sampled(event: DpEvent) -> bool:
         ):
             return True
         case SelfComposedDpEvent(event=inner):
-            return is_sampled(inner)
+            return _is_sampled(inner)
         case ComposedDpEvent(events=parts):
-            return any(is_sampled(part) for part in parts)
+            return any(_is_sampled(part) for part in parts)
         case _:
             return False

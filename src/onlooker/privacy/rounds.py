@@ -98,7 +98,7 @@ def read(event: DpEvent, adjacency: Adjacency) -> Rounds:
         TermsError: for a rate, a size or a noise multiplier that no run could have.
 
     >>> read(SelfComposedDpEvent(GaussianDpEvent(2.0), 4), "replace-one")
-    ((Round(kind='plain', rate=1.0, shift=2.0), 1),)
+    ((Round(kind='plain', rate=1.0, shift=2.0, population=0), 1),)
     """
     _check.one_of(get_args(Adjacency), privacy__adjacency=adjacency)
     counts = _count(event, adjacency)

@@ -201,7 +201,7 @@ class Terms:
 
     def amplified(self, subject: int, observers: str) -> bool:
         """True if sampling lowers what is charged against these observers."""
-        return events.is_sampled(self.event(subject, observers))
+        return events.amplified(self, subject, observers)
 
     def sampler_error(self) -> float:
         """The total variation that all noise samplers leave over the run."""

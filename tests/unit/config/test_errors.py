@@ -39,7 +39,7 @@ WRONG = {
     "boolean for a number": (["task.rounds=true"], ["task.rounds", "true"]),
     "no rounds": (["task.rounds=0"], ["task.rounds", "0", "at least 1"]),
     "unknown method": (["task.method=fedprox"], ["task.method", "fedprox", "dp-sgd"]),
-    "method to come": (["task.method=dp-ftrl"], ["task.method", "dp-ftrl", "not built"]),
+    "no groups": (["task.method=dp-ogl"], ["task.method", "dp-ogl", "[groups]"]),
     "epsilon zero": (["privacy.epsilon=0.0", "privacy.noise-multiplier="], None),
     "delta one": (["privacy.delta=1.0"], ["privacy.delta", "1.0"]),
     "delta nan": (["privacy.delta=nan"], ["privacy.delta", "nan"]),
@@ -70,7 +70,43 @@ WRONG = {
         ["sampling.clients.rate", "all"],
     ),
     "unknown sampler": (["sampling.clients.name=poison"], ["sampling.clients.name", "poison", "poisson"]),
-    "sampler to come": (["sampling.clients.name=cyclic"], ["sampling.clients.name", "cyclic"]),
+    "no period": (["sampling.clients.name=cyclic"], ["sampling.clients.period", "cyclic"]),
+    "no picks": (["sampling.clients.name=random-allocation"], ["sampling.clients.participations"]),
+    "period longer than the run": (
+        ["sampling.clients.name=cyclic", "sampling.clients.period=50"],
+        ["sampling.clients.period", "50"],
+    ),
+    "coins for correlated noise": (
+        ["task.method=dp-ftrl", "privacy.noised-by=server", "sampling.clients.name=poisson"],
+        ["sampling.clients.name", "poisson", "cyclic"],
+    ),
+    "no bands": (
+        ["task.method=dp-ftrl", "privacy.mechanism=banded", "sampling.clients.period=2"],
+        ["privacy.bands"],
+    ),
+    "tree for another method": (["privacy.mechanism=tree"], ["privacy.mechanism", "tree", "feddecouple"]),
+    "groups in two ways": (
+        ["groups.members=[[0,1,2,3,4,5,6,7,8,9]]", "groups.structure=string"],
+        ["[groups]", "members", "structure"],
+    ),
+    "unknown structure": (["groups.structure=strig"], ["groups.structure", "strig", "string"]),
+    "client in no group": (["groups.members=[[0,1]]"], ["groups.members", "client 2"]),
+    "interval that does not fit": (
+        ["task.method=dp-ogl-plus", "groups.members=[[0,1,2,3,4,5,6,7,8,9]]", "groups.mixing-period=3"],
+        ["task.rounds", "2 epochs", "3"],
+    ),
+    "records in groups": (
+        ["task.method=dp-sgd", "data.expected-records=100", "groups.members=[[0,1,2,3,4,5,6,7,8,9]]"],
+        ["[groups]", "dp-sgd"],
+    ),
+    "cohort in groups": (
+        ["groups.members=[[0,1,2,3,4,5,6,7,8,9]]", "sampling.clients.name=fixed-size", "sampling.clients.rate=0.5"],
+        ["[groups]", "poisson"],
+    ),
+    "one rate for two groups": (
+        ["groups.members=[[0,1,2,3,4,5],[5,6,7,8,9]]", "groups.rate=[0.5]"],
+        ["groups.rate", "2 groups"],
+    ),
     "cover traffic without coins": (
         ["sampling.clients.name=all", "sampling.clients.cover-traffic=true"],
         ["sampling.clients.cover-traffic", "poisson"],
