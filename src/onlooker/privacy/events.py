@@ -8,6 +8,8 @@ reach the observer's view in time; all that count are charged together, because 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dp_accounting import (
@@ -26,6 +28,7 @@ from onlooker.privacy.composition import composed
 from onlooker.privacy.observers import Coalition, View, see
 from onlooker.privacy.rounds import CountedDpEvent
 from onlooker.privacy.sampling import ClientSampling, Poisson
+from onlooker.privacy.senders import State
 from onlooker.privacy.topology import Groups
 
 if TYPE_CHECKING:
@@ -91,15 +94,19 @@ def _of_groups(terms: Terms, groups: Groups, subject: int, coalition: Coalition,
     if subject in coalition.clients or _sees_within(terms, groups, subject, coalition):
         return NonPrivateDpEvent()
     seen = observed(terms, groups, coalition)
-    counts = overlap.reach(
-        groups, subject, seen, rounds, "nothing" if terms.training.keeps == "nothing" else "per-group"
-    )
+    state: State = "nothing" if terms.training.keeps == "nothing" else "per-group"
+    counts = _reach(groups, groups.first_like(subject), seen, rounds, state)
     parts: list[DpEvent] = [
         SelfComposedDpEvent(_release(terms, subject, group, coalition), count)
         for group, count in counts.items()
         if count
     ]
     return ComposedDpEvent(parts) if parts else NoOpDpEvent()
+
+
+@lru_cache(maxsize=65536)
+def _reach(groups: Groups, subject: int, seen: frozenset[int], rounds: int, state: State) -> Mapping[int, int]:
+    return overlap.reach(groups, subject, seen, rounds, state)
 
 
 def _sees_within(terms: Terms, groups: Groups, subject: int, coalition: Coalition) -> bool:

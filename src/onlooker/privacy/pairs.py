@@ -86,7 +86,7 @@ def decided(terms: Terms, subject: int, seen: frozenset[int], rounds: int, delta
     assert isinstance(groups, Groups)
     state: State = "nothing" if terms.training.keeps == "nothing" else "per-group"
     own = tuple(channel.multiplier(subject) for channel in terms.channels)
-    return _decided(groups, facts_of(terms), _alike(groups, subject), seen, rounds, delta, state, own)
+    return _decided(groups, facts_of(terms), groups.first_like(subject), seen, rounds, delta, state, own)
 
 
 @lru_cache(maxsize=65536)
@@ -103,12 +103,7 @@ def _decided(
     return decide(groups, facts, subject, seen, rounds, delta, state, own)
 
 
-def _alike(groups: Groups, subject: int) -> int:
-    """The first client of the same groups: what is proven of one holds of the other, who only bears another name."""
-    own = groups.groups_of(subject)
-    return min(client for client in groups.members[own[0]] if groups.groups_of(client) == own)
-
-
+@lru_cache(maxsize=16)
 def facts_of(terms: Terms) -> GroupFacts:
     """What the theorems rest on: rates, noise, and where participation is seen, which is where clients add noise."""
     rates = tuple(terms.sampling_of(group).rate_of(0, terms.clients) for group in range(terms.groups))
@@ -136,7 +131,7 @@ def _as_printed(
 ) -> AsPrinted:
     own = tuple(channel.multiplier(subject) for channel in terms.channels)
     epochs = replace(groups, mixing_period=terms.interval)
-    return as_printed(epochs, facts_of(terms), _alike(groups, subject), seen, rounds * terms.interval, delta, own)
+    return as_printed(epochs, facts_of(terms), groups.first_like(subject), seen, rounds * terms.interval, delta, own)
 
 
 @dataclass(frozen=True)

@@ -67,9 +67,17 @@ def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | Non
 
 
 def _answer(ledger: Ledger, subject: int, observer: str) -> _Answer:
-    terms, price = ledger.terms, ledger.price(subject, observer)
-    because = _because(ledger, subject, observer)
-    return price, terms.amplified(subject, observer), _guarantee(terms, subject, observer, price), because
+    terms = ledger.terms
+    if isinstance(terms.topology, Groups):
+        pair = pair_of(terms, subject, observer, len(ledger.releases), terms.delta)
+        price, reason = pair.price, because(terms, subject, observer, pair, _seen(terms, subject, observer))
+    else:
+        price, reason = ledger.price(subject, observer), _because(terms, subject, observer)
+    return price, terms.amplified(subject, observer), _guarantee(terms, subject, observer, price), reason
+
+
+def _seen(terms: Terms, subject: int, observer: str) -> str:
+    return ", ".join(dict.fromkeys(view.because for view in terms.views(subject, observer)))
 
 
 def signatures(ledger: Ledger, observer: str) -> list[int]:
@@ -98,15 +106,10 @@ def _guarantee(terms: Terms, subject: int, observer: str, price: Price) -> str:
     return "computational" if any(view.computational for view in terms.views(subject, observer)) else "statistical"
 
 
-def _because(ledger: Ledger, subject: int, observer: str) -> str:
-    terms = ledger.terms
-    views = terms.views(subject, observer)
-    seen = ", ".join(dict.fromkeys(view.because for view in views))
+def _because(terms: Terms, subject: int, observer: str) -> str:
+    views, seen = terms.views(subject, observer), _seen(terms, subject, observer)
     if terms.unit == "none":
         return f'no guarantee: unit = "none" adds no noise ({seen})'
-    if isinstance(terms.topology, Groups):
-        pair = pair_of(terms, subject, observer, len(ledger.releases), terms.delta)
-        return because(terms, subject, observer, pair, seen)
     if min(view.noise for view in views) <= 0:
         return f"no guarantee: {seen}"
     if terms.channels[0].mechanism.noise_multiplier == 0:

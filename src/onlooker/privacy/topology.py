@@ -160,6 +160,18 @@ class Groups:
         """The groups of the client, in order."""
         return self.memberships.get(client, ())
 
+    def first_like(self, client: int) -> int:
+        """The first client of the same groups: what is proven of one holds of the other, who only bears another name.
+
+        >>> Groups(((0, 1, 2), (2, 3))).first_like(1)
+        0
+        """
+        return self._first[self.groups_of(client)]
+
+    @cached_property
+    def _first(self) -> dict[tuple[int, ...], int]:
+        return {self.memberships[client]: client for client in sorted(self.memberships, reverse=True)}
+
     def observed(self, observers: Iterable[int]) -> frozenset[int]:
         """The groups whose releases these clients see together, the published ones included; none is the public."""
         return frozenset(self.publish).union(*(self.groups_of(observer) for observer in observers))
