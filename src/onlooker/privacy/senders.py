@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import Literal, TypeAlias
 
@@ -151,6 +151,7 @@ class Sender:
         return Partial(tuple(exposed), tuple(sorted(crossing)))
 
 
+@lru_cache(maxsize=1024)  # all pairs of one subject share what is found of the graph around it
 def sender_of(
     groups: Groups,
     facts: GroupFacts,
