@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from onlooker import config, run
 from onlooker.cli import app
-from onlooker.errors import UnpricedError
+from onlooker.errors import OnlookerError, UnpricedError
 from onlooker.methods.groups import broadcast
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.pairs import matrix_of
@@ -97,6 +97,51 @@ def test_a_group_never_jumps_to_the_mean_it_starts_from():
     start = broadcast(study.method.terms, state, 1, 0, 1)
     assert np.allclose(start, state.models[[0, 1]].mean(axis=0)) and not np.allclose(start, state.models[0])
     assert np.array_equal(broadcast(study.method.terms, state, 1, 0, 2), state.models[0])
+
+
+def test_an_update_is_against_what_the_client_started_from():
+    """Not against the group's model: that difference would hold the jump to the mean, and the clip would eat it."""
+    settings = {"sampling__clients__name": '"all"', "privacy__noise_multiplier": 0.0, "privacy__clip": 50.0}
+    study = whole_batches(study_of(**settings))
+    state, kept = begin(study)
+    apart = np.linspace(-1, 1, 4, dtype=np.float32)[:, None] + state.models
+    state = replace(state, models=apart)
+    after = play(study, state, kept, 1, lambda digest, noise: None).state.models[0].astype(float) - apart[0]
+    terms, descent, rows = study.method.terms, study.method.descent, []
+    for client in (0, 1):
+        start = broadcast(terms, state, client, 0, 1)
+        stream = study.source.stream("any")
+        rows.append(descent(study.model, start, study.federation.clients[client], stream, study.device))
+    assert np.allclose(after, np.mean(rows, axis=0), atol=1e-4)
+    jump = broadcast(terms, state, 1, 0, 1) - apart[0]
+    assert np.linalg.norm(jump) > 5 * np.linalg.norm(rows[1])
+
+
+def test_a_bridging_client_has_no_side_channel():
+    """What it sends to one group is the same whatever it did for the other in the round, and in the round before.
+
+    No optimizer, model object or generator that is used for one group is seen in the other: the sums of group 0 are
+    computed with group 1 before it, after it and without it.
+    """
+    study = study_of(training__momentum=0.9, training__optimizer='"adam"', training__learning_rate=0.01)
+    state, kept = begin(study)
+    start = broadcast(study.method.terms, state, 1, 0, 1)
+
+    def row(group, round=1):
+        stream = study.source.stream("local training", round, f"client:1/group:{group}")
+        examples = study.federation.clients[1]
+        local = study.method.local(study.model, start, kept.of(1, group), examples, stream, study.device)
+        return local.rows["model"]
+
+    alone = row(0, 2)
+    row(1, 1), row(0, 1), row(1, 2)
+    assert np.array_equal(row(0, 2), alone)
+    assert not np.array_equal(row(1, 2), alone)  # its batches are drawn for each group apart
+
+
+def test_a_model_that_shares_statistics_between_records_is_refused_in_groups():
+    with pytest.raises(OnlookerError, match="model.name"):
+        prepared("dp-ogl", model__name='"networks:batch_normalised"', **NOISY)
 
 
 def test_a_client_flips_a_coin_for_each_of_its_groups():
