@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import json
+import os
 import platform
 import re
 import sys
@@ -166,8 +167,10 @@ def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
     console = Console()
     try:
         display.follow(console, prepared, folder, run.simulate(study, folder))
-    except KeyboardInterrupt:
-        _say(f"stopped; `onlooker resume {folder.path}` goes on from the last finished round.")
+    except (KeyboardInterrupt, BrokenPipeError, SystemExit) as stopped:  # rich exits where its pipe is closed
+        why = "stopped" if isinstance(stopped, KeyboardInterrupt) else "stopped, for nobody reads what it prints"
+        _say(f"{why}; `onlooker resume {folder.path}` goes on from the last finished round.")
+        _close_output()
         raise typer.Exit(130) from None
     page = report.write(folder)
     findings = find(folder.ledger(), prepared.agreement.observers)
@@ -202,6 +205,14 @@ def _sentences() -> Generator[None]:
     except KeyboardInterrupt:
         _say("stopped; no round was begun.")
         raise typer.Exit(130) from None
+    except BrokenPipeError:
+        _close_output()
+        raise typer.Exit(0) from None
+
+
+def _close_output() -> None:
+    """Let what is left to print go nowhere: a pipe that was closed would raise again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 app.command(name="reproduce")(_sentences()(reproduce))

@@ -204,3 +204,19 @@ def test_a_resumed_run_is_the_same_run(tmp_path, key):
     assert result.exit_code == 2 and key.split("=")[0] in result.stderr
     fine = CliRunner().invoke(app, ["resume", str(tmp_path / "run"), "--set", "evaluation.every=3"])
     assert fine.exit_code == 0, fine.stderr
+
+
+def test_a_closed_pipe_ends_in_a_sentence_and_a_folder_that_goes_on(tmp_path):
+    """As in `onlooker run ... | head -1`: nothing is lost, and the reader is told how to go on."""
+    command = f"{sys.executable} -m onlooker run {tmp_path}/run.toml --out {tmp_path}/run | head -1"
+    (tmp_path / "run.toml").write_text(
+        '[task]\nmethod = "feddecouple"\nrounds = 30\n[data]\nname = "digits"\n[model]\nname = "logistic"\n'
+        "[privacy]\nnoise-multiplier = 2.0\n"
+    )
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert result.stdout.startswith("round 3 of 30")
+    assert "onlooker resume" in result.stderr and "Traceback" not in result.stderr
+    resumed = subprocess.run(
+        [sys.executable, "-m", "onlooker", "resume", f"{tmp_path}/run"], capture_output=True, text=True, check=False
+    )
+    assert resumed.returncode == 0 and resumed.stdout.strip().endswith(f"{tmp_path}/run")
