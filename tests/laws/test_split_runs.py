@@ -190,7 +190,7 @@ def test_a_model_that_is_clipped_is_sent_itself():
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace-one"])
 def test_a_realised_count_costs_more_than_a_hidden_one(adjacency):
     """The count that everybody sees is priced: more than coins alone, less than seeing who took part."""
-    settings = {"privacy__noise_multiplier": 3.0, "privacy__adjacency": f'"{adjacency}"', "split__ratio": 0.5}
+    settings = {"privacy__noise_multiplier": 3.0, "privacy__adjacency": f'"{adjacency}"', "split__ratio": 1.0}
     ledgers = [
         run.Ledger.plan(prepared("ms-pafl", rounds=20, model__name='"mlp"', **settings | more).agreement.terms)
         for more in ({}, {"privacy__divisor": '"realised"'}, {"privacy__noised_by": '"clients"'})
@@ -198,6 +198,18 @@ def test_a_realised_count_costs_more_than_a_hidden_one(adjacency):
     hidden, counted, seen = (ledger.epsilon(0, "public") for ledger in ledgers)
     assert hidden < counted * 0.99 < seen * 0.98
     assert ledgers[1].epsilon(0, "client:1") >= counted * 0.98
+
+
+@pytest.mark.parametrize("known", [{"privacy__divisor": '"realised"'}, {"sampling__clients__name": '"fixed-size"'}])
+def test_a_private_part_and_a_known_count_hide_nobody(known):
+    """Who was there tells who was not, and the private parts of those who were carry it along (rule 6)."""
+    settings = {"model__name": '"mlp"', "privacy__noise_multiplier": 3.0, **known}
+    split, whole = (
+        prepared("ms-pafl", rounds=20, split__ratio=ratio, **settings).agreement.terms for ratio in (0.5, 1.0)
+    )
+    assert whole.amplified(0, "public") and not split.amplified(0, "public")
+    seen = prepared("ms-pafl", rounds=20, split__ratio=0.5, **settings | {"privacy__noised_by": '"clients"'})
+    assert run.Ledger.plan(split).epsilon(0, "public") >= run.Ledger.plan(seen.agreement.terms).epsilon(0, "public")
 
 
 def test_a_realised_count_and_one_that_goes_are_refused():

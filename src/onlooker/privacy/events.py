@@ -27,7 +27,7 @@ from onlooker.privacy.allocation import RandomAllocationDpEvent
 from onlooker.privacy.composition import composed
 from onlooker.privacy.observers import Coalition, View, see
 from onlooker.privacy.rounds import CountedDpEvent
-from onlooker.privacy.sampling import ClientSampling, Poisson
+from onlooker.privacy.sampling import ClientSampling, FixedSize, Poisson
 from onlooker.privacy.senders import State
 from onlooker.privacy.topology import Groups
 
@@ -67,11 +67,15 @@ def _amplified(terms: Terms, sampling: ClientSampling, event: DpEvent, subject: 
     """By the subject's coin, which these observers do not see; with a realised divisor they see how many there were.
 
     Given the count, coins of one rate leave a uniform cohort of that size (rule 2b); where rates differ the cohort is
-    not uniform, and nothing is claimed.
+    not uniform, and nothing is claimed. Nor is it where the count is known and clients keep a private part: who was
+    drawn then tells who was not, and later rows carry it along (rule 6).
     """
+    stateless = terms.training.keeps == "nothing"
+    if isinstance(sampling, FixedSize) and not stateless:
+        return event
     if terms.counted == "public" or not isinstance(sampling, Poisson):
         return sampling.amplified(event, subject, terms.clients, accomplices)
-    if isinstance(sampling.rate, tuple):
+    if not stateless or isinstance(sampling.rate, tuple):
         return event
     return CountedDpEvent(terms.clients - accomplices, sampling.rate, event)
 

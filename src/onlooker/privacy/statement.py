@@ -133,6 +133,12 @@ def _because(terms: Terms, subject: int, observer: str) -> str:
             )
         case _ if terms.sampling.name == "fixed-offset":
             return f"{seen}; participation is hidden, which is credited nothing: up to {most} rounds count in full"
+        case _ if terms.training.keeps != "nothing" and (
+            terms.sampling.name == "fixed-size" or terms.counted != "public"
+        ):
+            return (
+                f"{seen}; clients keep a private part and the size of cohorts is known, so {most} rounds count in full"
+            )
         case _ if terms.sampling.name == "poisson":
             return f"{seen}; rates differ and the number that takes part is seen, so {most} rounds count in full"
         case _:
