@@ -12,6 +12,7 @@ from dp_accounting import PoissonSampledDpEvent, SampledWithoutReplacementDpEven
 from onlooker.privacy.accounting import Price
 from onlooker.privacy.allocation import RandomAllocationDpEvent
 from onlooker.privacy.ledger import Ledger
+from onlooker.privacy.matrix import Correlated
 from onlooker.privacy.pairs import because, pair_of
 from onlooker.privacy.rounds import CountedDpEvent
 from onlooker.privacy.terms import Terms
@@ -117,6 +118,8 @@ def _because(terms: Terms, subject: int, observer: str) -> str:
     if terms.unit in ("record", "person"):
         return f"{seen}; {_record_coins(terms)}"
     most = terms.sampling.participations(terms.rounds)
+    if isinstance(terms.channels[0].mechanism, Correlated):
+        return f"{seen}; all rounds are priced as one, in {most} of which a client takes part at the most"
     if any(view.participation for view in views):
         return f"{seen}; participation is seen, so up to {most} rounds count in full"
     match terms.round_event(subject, observer):
