@@ -13,7 +13,8 @@ from dp_accounting import PoissonSampledDpEvent, SampledWithoutReplacementDpEven
 from onlooker.privacy.accounting import Price
 from onlooker.privacy.allocation import RandomAllocationDpEvent
 from onlooker.privacy.ledger import Ledger
-from onlooker.privacy.pairs import because, pair_of
+from onlooker.privacy.pairs import because as because_of_pair
+from onlooker.privacy.pairs import pair_of
 from onlooker.privacy.rounds import CountedDpEvent
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.topology import Groups
@@ -68,8 +69,12 @@ def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | Non
 
 
 def _answer(ledger: Ledger, subject: int, observer: str) -> _Answer:
-    terms, price = ledger.terms, ledger.price(subject, observer)
-    because = _because(ledger, subject, observer)
+    terms = ledger.terms
+    if isinstance(terms.topology, Groups) and terms.unit != "none":
+        pair = pair_of(terms, subject, observer, len(ledger.releases), terms.delta)
+        price, because = pair.price, because_of_pair(terms, subject, observer, pair, _seen(terms, subject, observer))
+    else:
+        price, because = ledger.price(subject, observer), _because(ledger, subject, observer)
     return price, terms.amplified(subject, observer), _guarantee(terms, subject, observer, price), because
 
 
@@ -99,15 +104,16 @@ def _guarantee(terms: Terms, subject: int, observer: str, price: Price) -> str:
     return "computational" if any(view.computational for view in terms.views(subject, observer)) else "statistical"
 
 
+def _seen(terms: Terms, subject: int, observer: str) -> str:
+    return ", ".join(dict.fromkeys(view.because for view in terms.views(subject, observer)))
+
+
 def _because(ledger: Ledger, subject: int, observer: str) -> str:
     terms = ledger.terms
     views = terms.views(subject, observer)
-    seen = ", ".join(dict.fromkeys(view.because for view in views))
+    seen = _seen(terms, subject, observer)
     if terms.unit == "none":
         return f'no guarantee: unit = "none" adds no noise ({seen})'
-    if isinstance(terms.topology, Groups):
-        pair = pair_of(terms, subject, observer, len(ledger.releases), terms.delta)
-        return because(terms, subject, observer, pair, seen)
     if min(view.noise for view in views) <= 0:
         return f"no guarantee: {seen}"
     if terms.channels[0].mechanism.noise_multiplier == 0:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from onlooker.privacy import overlap_matrix
 from onlooker.privacy.ledger import Ledger
-from onlooker.privacy.overlap import Path
-from onlooker.privacy.pairs import decided, facts_of, pair_of
+from onlooker.privacy.overlap import Path, shortest
+from onlooker.privacy.pairs import facts_of, pair_of
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.topology import Groups
 
 MOST_SINGLE, MOST_EXACT, MOST_SHOWN = 30, 30, 60
-"""Up to so many clients each has a row of its own; so many kinds are priced exactly; so many rows are drawn."""
+"""Up to so many clients each has a row of its own; so many rows are priced exactly; so many are drawn at all."""
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ def between(ledger: Ledger) -> Between | None:
     if len(kinds) > MOST_EXACT and _is_by_theorems(terms):
         return _quick(terms, groups, rounds, hops)
     rows = [(client,) for client in range(terms.clients)] if terms.clients <= MOST_SINGLE else kinds
-    shown = tuple(rows[:MOST_SHOWN])
+    shown = tuple(rows[:MOST_EXACT])
     far = _distances(terms, shown, hops).tolist()
     cells = tuple(
         tuple(_exact(terms, rounds, distance, row, column) for distance, column in zip(distances, shown, strict=True))
         for distances, row in zip(far, shown, strict=True)
     )
     worst = _by_distance([cell for line in cells for cell in line])
-    return Between(rounds, shown, cells, worst, "exact", left_out=sum(map(len, rows[MOST_SHOWN:])))
+    return Between(rounds, shown, cells, worst, "exact", left_out=sum(map(len, rows[MOST_EXACT:])))
 
 
 def _kinds(terms: Terms) -> list[tuple[int, ...]]:
@@ -129,7 +129,7 @@ def _quick(terms: Terms, groups: Groups, rounds: int, hops: NDArray[np.float64])
     own = dict(enumerate(multipliers))
     matrix = overlap_matrix.matrix(groups, facts_of(terms), terms.clients, rounds, terms.delta, state, own)
     kinds = [np.flatnonzero(matrix.classes == kind).tolist() for kind in range(len(matrix.values))]
-    known = _Known(terms, rounds, kinds, _without_oneself(matrix.values, kinds), _distances(terms, kinds, hops))
+    known = _Known(terms, groups, kinds, matrix, _without_oneself(matrix.values, kinds), _distances(terms, kinds, hops))
     bins = np.array_split(np.arange(len(kinds)), min(MOST_SHOWN, len(kinds)))
     rows = tuple(tuple(np.flatnonzero(np.isin(matrix.classes, part)).tolist()) for part in bins)
     cells = tuple(tuple(known.worst(np.ix_(across, down)) for down in bins) for across in bins)
@@ -141,8 +141,9 @@ class _Known:
     """Epsilon and distance of each kind to each, `float64[kinds, kinds]`; no epsilon where a kind is one client."""
 
     terms: Terms
-    rounds: int
+    groups: Groups
     kinds: Sequence[Sequence[int]]
+    matrix: overlap_matrix.Matrix
     values: NDArray[np.float64]
     distances: NDArray[np.float64]
 
@@ -167,11 +168,10 @@ class _Known:
         epsilon, distance = float(self.values[row, column]), float(self.distances[row, column])
         if pair is None:
             return Cell(self.kinds[row][0], self.kinds[row][0], None)
-        if epsilon == 0:
-            return Cell(*pair, epsilon, distance=distance)
-        seen = self.terms.observed(f"client:{pair[1]}")
-        found = decided(self.terms, pair[0], seen, self.rounds, self.terms.delta)
-        return Cell(*pair, epsilon, sum(found.releases.values()), distance, found.theorem, found.path)
+        releases = int(self.matrix.releases[row, column])
+        theorem = int(self.matrix.theorems[row, column]) if releases else 0
+        path = shortest(self.groups, pair[0], self.terms.observed(f"client:{pair[1]}"))
+        return Cell(*pair, epsilon, releases, distance, theorem, path)
 
 
 def _without_oneself(values: NDArray[np.float64], kinds: Sequence[Sequence[int]]) -> NDArray[np.float64]:

@@ -33,8 +33,8 @@ def pairs(facts: Facts) -> Chart | None:
     ]
     ticks = _ticks(labels)
     placed = layout(
-        {**ticks, "title": {"text": "who looks"}, "tickangle": -90 if len(labels) > 8 else 0},
-        {**ticks, "title": {"text": "whose data"}, "autorange": "reversed"},
+        {**ticks, "title": {"text": "who looks", "standoff": 14}, "tickangle": -90 if len(labels) > 8 else 0},
+        {**ticks, "title": {"text": "whose data", "standoff": 14}, "autorange": "reversed"},
     )
     placed["height"] = 170 + round(min(660, max(36 * len(labels), 200)))
     placed["margin"] = {"l": 8, "r": 8, "t": 12, "b": 8}

@@ -17,8 +17,8 @@ from onlooker.report.maps import short
 
 _FEW_LINKS, _MOST_LINKS = 6, 24
 """Up to so many links are labelled in full; and so many by numbers alone."""
-_SIZES = ((8, 44, 14), (30, 26, 12), (10**6, 13, 8))
-"""Up to so many groups, the largest node and the letters in it, in pixels."""
+_SIZES = ((8, 44, 14), (30, 26, 12), (10**6, 11, 0))
+"""Up to so many groups, the largest node and the letters in it, in pixels; no letters where there is no room."""
 
 
 def graph(facts: Facts) -> Chart | None:
@@ -36,10 +36,15 @@ def graph(facts: Facts) -> Chart | None:
     count = "1 link" if len(links) == 1 else f"{len(links)} links"
     caption = (
         f"{len(groups.members)} groups and {count} between them; a larger node has more clients. What a client sends "
-        "reaches another group only over the clients that link the two, whose numbers stand at the links."
+        f"reaches another group only over the clients that link the two{_named(len(links))}."
     )
-    drawn = [_edges(places, links), _labels(places, links), _nodes(places, groups)]
+    beside = "top center" if flat < 0.2 else "top right"
+    drawn = [_edges(places, links), _labels(places, links, beside), _nodes(places, groups)]
     return Chart("groups", "Who links which groups", caption, figure(drawn, placed))
+
+
+def _named(links: int) -> str:
+    return ", whose numbers stand at the links" if links <= _MOST_LINKS else ": point at a link to see them"
 
 
 def _links(groups: Groups) -> dict[tuple[int, int], list[int]]:
@@ -64,7 +69,7 @@ def _edges(places: NDArray[np.float64], links: Mapping[tuple[int, int], Sequence
     }
 
 
-def _labels(places: NDArray[np.float64], links: Mapping[tuple[int, int], Sequence[int]]) -> dict[str, Any]:
+def _labels(places: NDArray[np.float64], links: Mapping[tuple[int, int], Sequence[int]], beside: str) -> dict[str, Any]:
     """The linking clients at the middle of each edge: in words where there are few, else for whoever points there."""
     middles = [places[[one, other]].mean(axis=0) for one, other in links]
     few, names = len(links) <= _MOST_LINKS, [short(clients) for clients in links.values()]
@@ -76,8 +81,8 @@ def _labels(places: NDArray[np.float64], links: Mapping[tuple[int, int], Sequenc
         "x": [float(middle[0]) for middle in middles],
         "y": [float(middle[1]) for middle in middles],
         "text": [name if len(links) <= _FEW_LINKS else name.removeprefix("client:") for name in names],
-        "textposition": "top center",
-        "marker": {"size": 5},
+        "textposition": beside,
+        "marker": {"size": 5 if few else 3},
         "hovertext": [f"groups {one} and {other}: {', '.join(ranges(links[one, other]))}" for one, other in links],
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
@@ -88,13 +93,13 @@ def _nodes(places: NDArray[np.float64], groups: Groups) -> dict[str, Any]:
     largest, letters = next((size, letters) for most, size, letters in _SIZES if len(sizes) <= most)
     return {
         "type": "scatter",
-        "mode": "markers+text",
+        "mode": "markers+text" if letters else "markers",
         "name": "",
         "meta": {"colour": "series-1"},
         "x": places[:, 0].tolist(),
         "y": places[:, 1].tolist(),
         "text": [str(group) for group in range(len(sizes))],
-        "textfont": {"color": "white", "size": letters},
+        "textfont": {"color": "white", "size": letters or 12},
         "marker": {"size": (largest * sizes / sizes.max()).tolist(), "opacity": 1},
         "hovertext": [
             f"group {place}: {len(group)} clients, {', '.join(ranges(group)[:6])}"
