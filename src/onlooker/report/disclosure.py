@@ -17,7 +17,7 @@ MEASURED = {"accuracy": "Accuracy", "loss": "Loss", "mean-absolute-error": "Mean
 """What a round may measure on the test records, and its heading."""
 
 _WHOSE = (
-    ("", " on the common test set", "own models are on clients, and nobody has them all"),
+    ("", " on the common test set", "own models are the clients', and no observer is priced for all of them"),
     ("own-", " on their own distributions", "it weighs test records by the labels of a client's private data"),
 )
 _OVER = (("", "mean"), ("-worst", "of the worst client"), ("-spread", "spread over clients"))

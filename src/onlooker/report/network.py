@@ -95,11 +95,11 @@ def _nodes(places: NDArray[np.float64], groups: Groups) -> dict[str, Any]:
         "type": "scatter",
         "mode": "markers+text" if letters else "markers",
         "name": "",
-        "meta": {"colour": "series-1"},
+        "meta": {"colour": "series-1", "letters": "paper"},
         "x": places[:, 0].tolist(),
         "y": places[:, 1].tolist(),
         "text": [str(group) for group in range(len(sizes))],
-        "textfont": {"color": "white", "size": letters or 12},
+        "textfont": {"size": letters or 12},
         "marker": {"size": (largest * sizes / sizes.max()).tolist(), "opacity": 1},
         "hovertext": [
             f"group {place}: {len(group)} clients, {', '.join(ranges(group)[:6])}"

@@ -30,6 +30,7 @@
     if (!trace.meta?.series && !trace.meta?.colour) return trace;
     const color = colour(trace.meta.colour ?? `series-${trace.meta.series}`);
     const copy = { ...trace, line: { ...trace.line, color }, marker: { ...trace.marker, color } };
+    if (trace.meta.letters) copy.textfont = { ...trace.textfont, color: colour(trace.meta.letters) };
     if (trace.error_y) copy.error_y = { ...trace.error_y, color };
     return copy;
   };
