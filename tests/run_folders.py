@@ -18,6 +18,7 @@ from onlooker.privacy.mechanisms import NoNoise, RoundedGaussian
 from onlooker.privacy.sampling import ClientSampling, Everyone, Poisson, PoissonRecords
 from onlooker.privacy.summation import Plain, Shared, Summation
 from onlooker.privacy.terms import Terms
+from onlooker.privacy.topology import Groups
 from onlooker.privacy.training import Training
 
 OBSERVERS = ("public", "coordinator", "aux:0", "aux:0+aux:1")
@@ -58,6 +59,43 @@ def open_terms(rounds: int = 40) -> Terms:
     """FedAvg: no noise, no guarantee."""
     channel = Channel(101, NoNoise(), None, "server", Plain())
     return Terms("none", "zero-out", 1e-5, rounds, 10, Everyone(), Training(), (channel,))
+
+
+def grouped_terms(
+    members: Sequence[Sequence[int]] = ((0, 1, 2, 3), (3, 4, 5), (5, 6, 7)),
+    rounds: int = 10,
+    period: int = 5,
+    interval: int = 1,
+    part: str = "*",
+    noises: Sequence[float] | None = None,
+) -> Terms:
+    """DP-OGL in overlapping groups; DP-OGL+ as printed where a round is an interval of several epochs."""
+    channels = tuple(
+        Channel(90, RoundedGaussian(noise), Grid(1.0, 16, 32), "server", bounds=1.0, part=part, name=f"model/{group}")
+        for group, noise in enumerate(noises or (3.0,) * len(members))
+    )
+    topology = Groups(tuple(map(tuple, members)), 1 if interval > 1 else period)
+    keeps = "nothing" if part == "*" else "state"
+    return Terms(
+        unit="client",
+        adjacency="zero-out",
+        delta=1e-5,
+        rounds=rounds,
+        clients=1 + max(client for group in members for client in group),
+        sampling=COINS,
+        training=Training(keeps),
+        channels=channels,
+        topology=topology,
+        interval=interval,
+        within="shared" if interval > 1 else "alone",
+    )
+
+
+def personal_metrics(rounds: int) -> list[dict[str, Any]]:
+    """Lines of a run whose clients have models of their own."""
+    own = {"accuracy-worst": 0.4, "accuracy-spread": 0.05}
+    own |= {"own-accuracy": 0.7, "own-accuracy-worst": 0.3, "own-accuracy-spread": 0.1}
+    return [{**line, "simulation": {**line["simulation"], **own}} for line in metrics(rounds)]
 
 
 def environment(**changes: Any) -> dict[str, Any]:

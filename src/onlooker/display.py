@@ -29,9 +29,12 @@ from onlooker.folder import RunFolder
 from onlooker.privacy.accounting import so_far
 from onlooker.privacy.forecast import forecast
 from onlooker.privacy.ledger import Ledger
-from onlooker.privacy.statement import Finding, ranges, signatures, worst
+from onlooker.privacy.statement import Finding, Worst, ranges, signatures, worst, worst_first
 from onlooker.privacy.terms import Terms
 from onlooker.run import Progress
+
+_MOST_RUNS = 3
+"""The most ranges of clients that a line of the table names, or one more."""
 
 
 def number(epsilon: float) -> str:
@@ -44,24 +47,49 @@ def number(epsilon: float) -> str:
 
 
 def show_findings(console: Console, ledger: Ledger, findings: Sequence[Finding]) -> None:
-    """The table of observers, and under it the worst of them and what all reasons share."""
+    """The table of observers, and under it the worst of them and what all reasons share.
+
+    In groups, where each pair of clients has a price, each observer is shown with those it can learn most of.
+    """
     terms = ledger.terms
-    reasons = [finding.because.partition("; ") for finding in findings]
-    shared = {tail for _, _, tail in reasons if tail}
-    many = len({_others(finding, terms.clients) for finding in findings}) > 1
+    grouped = terms.groups > 1
+    rows = worst_first(findings) if grouped else [Worst(one.observers, (one.subjects,), one, 0.0) for one in findings]
+    reasons = [row.finding.because.partition("; ") for row in rows]
+    shared = set[str]() if grouped else {tail for _, _, tail in reasons if tail}
+    many = grouped or len({_others(finding, terms.clients) for finding in findings}) > 1
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left", title_style="bold")
     table.title = f"What each observer can learn about one {_unit(terms.unit)}"
-    for heading in (*(["about"] if many else []), "observer", "epsilon", "guarantee", "because"):
-        table.add_column(heading, justify="right" if heading == "epsilon" else "left", overflow="fold")
-    for finding, (reason, _, tail) in zip(findings, reasons, strict=True):
-        about = [", ".join(ranges(finding.subjects))] if many else []
-        because = f"{reason}; {tail}" if tail and len(shared) > 1 else reason
-        names, value = "\n".join(finding.observers), number(finding.price.epsilon)
-        table.add_row(*about, names, value, finding.guarantee, because)
+    headings = (*(["about"] if many else []), "observer", "epsilon", *(["others"] if grouped else []))
+    for heading in (*headings, "guarantee", "because"):
+        table.add_column(heading, justify="right" if heading in ("epsilon", "others") else "left", overflow="fold")
+    for row, (reason, _, tail) in zip(rows, reasons, strict=True):
+        because = f"{reason}; {tail}" if tail and len(shared) != 1 else reason
+        value = number(row.finding.price.epsilon)
+        others = [_least(row)] if grouped else []
+        about = [_about(row)] if many else []
+        table.add_row(*about, "\n".join(row.observers), value, *others, row.finding.guarantee, because)
     console.print(table)
     common = [f"{tail[0].upper()}{tail[1:]}." for tail in shared] if len(shared) == 1 else []
     for line in (*common, *_summary(ledger, findings)):
         console.print(line, highlight=False, soft_wrap=True)
+
+
+def _about(row: Worst) -> str:
+    """Whose data, a line for each observer where they differ."""
+    lines = [_runs(subjects) for subjects in row.subjects]
+    return "\n".join(lines) if len(set(lines)) > 1 else lines[0]
+
+
+def _runs(subjects: Sequence[int]) -> str:
+    """Clients as ranges, a long list cut off."""
+    runs = ranges(subjects)
+    if len(runs) <= _MOST_RUNS + 1:
+        return ", ".join(runs)
+    return f"{', '.join(runs[:_MOST_RUNS])}, {len(runs) - _MOST_RUNS} more"
+
+
+def _least(row: Worst) -> str:
+    return "" if row.least == row.finding.price.epsilon else f"from {number(row.least)}"
 
 
 def _summary(ledger: Ledger, findings: Sequence[Finding]) -> list[str]:
@@ -72,12 +100,14 @@ def _summary(ledger: Ledger, findings: Sequence[Finding]) -> list[str]:
     ]
     largest = worst(findings)
     if largest is not None and math.isinf(largest.price.epsilon):
-        lines.append(f"No guarantee against {', '.join(largest.observers)}.")
+        open_to = [name for one in findings if math.isinf(one.price.epsilon) for name in one.observers]
+        lines.append(f"No guarantee against {', '.join(dict.fromkeys(open_to))}.")
     bounded = worst(finding for finding in findings if not math.isinf(finding.price.epsilon))
     if bounded is not None:
         others = " of the others" if bounded is not largest else ""
         value, names = number(bounded.price.epsilon), ", ".join(bounded.observers)
-        lines.append(f"Worst{others} in the threat model: epsilon {value}, to {names}.")
+        why = f" about {_runs(bounded.subjects)}: {bounded.because}" if terms.groups > 1 else ""
+        lines.append(f"Worst{others} in the threat model: epsilon {value}, to {names}{why}.")
     return lines
 
 

@@ -11,8 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from onlooker import report
+from onlooker.privacy import structures
 from onlooker.privacy.terms import Terms
-from run_folders import environment, make, metrics, open_terms, record_terms, terms
+from run_folders import environment, grouped_terms, make, metrics, open_terms, personal_metrics, record_terms, terms
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [
@@ -138,6 +139,13 @@ def test_wide_tables_scroll_in_their_own_box(browser: Browser, tmp_path: Path) -
         assert opened.overflow() == 0
 
 
+def test_no_table_scrolls_where_there_are_800_pixels(browser: Browser, tmp_path: Path) -> None:
+    page = report.write(make(tmp_path / "run", terms(), metrics(2)))
+    with Opened(browser, page, 800) as opened:
+        boxes = opened.page.eval_on_selector_all(".scroll", "all => all.map(b => b.scrollWidth - b.clientWidth)")
+        assert boxes == [0, 0] and opened.overflow() == 0
+
+
 def test_dark_and_paper_change_the_colours_of_the_plots(browser: Browser, tmp_path: Path) -> None:
     page = report.write(make(tmp_path / "run", terms(), metrics(5)))
     with Opened(browser, page, color_scheme="dark") as opened:
@@ -168,6 +176,38 @@ def test_labels_do_not_overlap(browser: Browser, tmp_path: Path) -> None:
                     assert boxes or labels == ".legendtext", (plot, labels)
                     assert not [pair for pair in _pairs(boxes) if _overlap(*pair)], (width, plot, labels)
             assert opened.complaints == []
+
+
+@pytest.mark.parametrize("interval", [1, 5])
+def test_groups_are_drawn_and_their_pairs_coloured(browser: Browser, tmp_path: Path, interval: int) -> None:
+    """The map's three kinds of cell have colours of their own, and no table scrolls where there are 800 pixels."""
+    rules = grouped_terms(rounds=10 // interval, interval=interval)
+    env = environment(observers=["public", "coordinator", "client:0", "client:4"])
+    page = report.write(make(tmp_path / "run", rules, personal_metrics(rules.rounds), env))
+    for width in (WIDE, 800):
+        with Opened(browser, page, width) as opened:
+            assert opened.page.locator("#pairs .hm").count() == (3 if interval > 1 else 2)
+            assert (opened.count("groups", "path.js-line"), opened.count("groups", "path.point")) == (2, 2 + 3)
+            scales = opened.page.evaluate("document.getElementById('pairs').data.map(layer => layer.colorscale[1][1])")
+            assert len(set(scales)) == len(scales) and all(scale.startswith("#") for scale in scales)
+            boxes = opened.page.eval_on_selector_all(".scroll", "all => all.map(b => b.scrollWidth - b.clientWidth)")
+            assert boxes == [0, 0, 0] and opened.overflow() == 0
+            assert opened.count("own-accuracy", "path.js-line") == 3
+            opened.page.hover("#pairs .nsewdrag", position={"x": 100, "y": 10})
+            opened.page.wait_for_selector("#pairs .hoverlayer text")
+            assert "client:0" in opened.page.text_content("#pairs .hoverlayer")
+            assert opened.complaints == []
+
+
+def test_a_thousand_clients_in_a_hundred_groups_are_one_page(browser: Browser, tmp_path: Path) -> None:
+    rules = grouped_terms(structures.string(1000, 100, 1), rounds=20, period=2)
+    env = environment(observers=["public", "client:0"])
+    page = report.write(make(tmp_path / "run", rules, personal_metrics(20), env))
+    with Opened(browser, page) as opened:
+        assert opened.page.evaluate("document.getElementById('pairs').data[0].z.length") == 60
+        assert opened.count("groups", "path.point") == 99 + 100
+        assert opened.complaints == [] and opened.overflow() == 0
+        assert "prices here are by Rényi's divergences alone" in opened.page.inner_text("#between")
 
 
 def _pairs(boxes: list[list[float]]) -> Iterator[tuple[list[float], list[float]]]:

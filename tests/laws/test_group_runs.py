@@ -1,6 +1,7 @@
 """Laws of runs in overlapping groups: what they reduce to, how long a trace takes, and what nobody receives."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from onlooker.cli import app
 from onlooker.errors import OnlookerError, UnpricedError
 from onlooker.methods.groups import broadcast
 from onlooker.privacy.ledger import Ledger
-from onlooker.privacy.pairs import matrix_of
+from onlooker.report.between import between
 from onlooker.round import play
 from playing import begin, one_round
 
@@ -222,7 +223,7 @@ def test_epsilon_never_grows_with_distance_nor_with_the_mixing_period():
     tables = {}
     for period in (1, 2, 4, 8):
         terms = prepared("dp-ogl", rounds=8, **NOISY | {"groups__mixing_period": period}).agreement.terms
-        dense = matrix_of(terms, 8, 1e-5).dense
+        dense = dense_of(terms)
         far = [dense[0, observer] for observer in (1, 2, 4, 5)]
         assert all(near >= further for near, further in zip(far, far[1:], strict=False))
         assert all((epsilon == 0) == (8 / period <= hops) for hops, epsilon in enumerate(far))
@@ -232,9 +233,15 @@ def test_epsilon_never_grows_with_distance_nor_with_the_mixing_period():
         assert np.all(tables[longer][away] <= tables[shorter][away] * (1 + 1e-9))
 
 
+def dense_of(terms):
+    """Epsilon of every pair as the report draws it; infinite where a client holds the data itself."""
+    cells = between(Ledger.plan(terms)).cells
+    return np.array([[math.inf if cell.epsilon is None else cell.epsilon for cell in row] for row in cells])
+
+
 def test_what_the_matrix_says_is_what_the_ledger_says():
     terms = prepared("dp-ogl", **NOISY).agreement.terms
-    dense, ledger = matrix_of(terms, terms.rounds, terms.delta).dense, Ledger.plan(terms)
+    dense, ledger = dense_of(terms), Ledger.plan(terms)
     for subject in range(6):
         for observer in range(6):
             expected = ledger.epsilon(subject, f"client:{observer}")

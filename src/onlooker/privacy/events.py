@@ -8,8 +8,6 @@ reach the observer's view in time; all that count are charged together, because 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dp_accounting import (
@@ -99,18 +97,13 @@ def _of_groups(terms: Terms, groups: Groups, subject: int, coalition: Coalition,
         return NonPrivateDpEvent()
     seen = observed(terms, groups, coalition)
     state: State = "nothing" if terms.training.keeps == "nothing" else "per-group"
-    counts = _reach(groups, groups.first_like(subject), seen, rounds, state)
+    counts = overlap.reach(groups, groups.first_like(subject), seen, rounds, state)
     parts: list[DpEvent] = [
         SelfComposedDpEvent(_release(terms, subject, group, coalition), count)
         for group, count in counts.items()
         if count
     ]
     return ComposedDpEvent(parts) if parts else NoOpDpEvent()
-
-
-@lru_cache(maxsize=65536)
-def _reach(groups: Groups, subject: int, seen: frozenset[int], rounds: int, state: State) -> Mapping[int, int]:
-    return overlap.reach(groups, subject, seen, rounds, state)
 
 
 def _sees_within(terms: Terms, groups: Groups, subject: int, coalition: Coalition) -> bool:

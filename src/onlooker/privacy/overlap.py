@@ -42,6 +42,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -91,6 +92,7 @@ class Decision:
     path: Path | None
 
 
+@lru_cache(maxsize=65536)
 def reach(
     groups: Groups, subject: int, observed: frozenset[int], rounds: int, state: State = "nothing"
 ) -> Mapping[int, int]:

@@ -30,11 +30,15 @@ class Matrix:
         classes: `int64[clients]`, the class of each client.
         values: `float64[classes, classes]`, epsilon of a subject of the one class to another client of the other.
         public: `float64[classes]`, epsilon to whoever sees the published groups alone.
+        theorems: `int64[classes, classes]`, the simplest theorem that gives the number: 1, 2 or 4.
+        releases: `int64[classes, classes]`, how many releases of the subject's groups can arrive.
     """
 
     classes: NDArray[np.int64]
     values: Floats
     public: Floats
+    theorems: NDArray[np.int64]
+    releases: NDArray[np.int64]
 
     def epsilon(self, subject: int, observer: int) -> float:
         """Infinite for oneself, who holds the data."""
@@ -90,5 +94,8 @@ def matrix(
     senders = [sender_of(groups, facts, membership, rounds, state, multipliers) for membership, multipliers in kinds]
     cases: dict[Case, int] = {}
     which = [[cases.setdefault(sender.case(sight), len(cases)) for sight in sights] for sender in senders]
-    every = np.array([one.epsilon for one in prices(list(cases), delta)])[np.array(which)]
-    return Matrix(classes, every[:, seen], every[:, 0])
+    found, place = prices(list(cases), delta), np.array(which)
+    every = np.array([one.epsilon for one in found])[place]
+    theorems = np.array([one.theorem for one in found])[place]
+    releases = np.array([sum(source.releases for source in case.sources) for case in cases])[place]
+    return Matrix(classes, every[:, seen], every[:, 0], theorems[:, seen], releases[:, seen])

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import numpy as np
 from dp_accounting import DpEvent
-from numpy.typing import NDArray
 
 from onlooker.privacy.accounting import Price, price, so_far
 from onlooker.privacy.overlap import Decision, Path, decide
@@ -134,53 +132,12 @@ def _as_printed(
     return as_printed(epochs, facts_of(terms), groups.first_like(subject), seen, rounds * terms.interval, delta, own)
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """Epsilon of every pair.
-
-    Attributes:
-        classes: `int64[clients]`, the class of each client: clients of one class have the same price.
-        values: `float64[classes, classes]`, of a subject of the one class to another client of the other.
-        public: `float64[classes]`, to whoever sees what is published alone.
-    """
-
-    classes: NDArray[np.int64]
-    values: NDArray[np.float64]
-    public: NDArray[np.float64]
-
-    @property
-    def dense(self) -> NDArray[np.float64]:
-        """`float64[clients, clients]`; infinite on the diagonal, where a client holds the data itself."""
-        table = self.values[np.ix_(self.classes, self.classes)].copy()
-        np.fill_diagonal(table, math.inf)
-        return table
-
-
-def matrix_of(terms: Terms, rounds: int, delta: float) -> Matrix:
-    """Epsilon of every pair of clients after `rounds` rounds, as `pair_of` gives it.
-
-    Clients are alike that are in the same groups under the same bounds, so that a thousand in a hundred groups are a
-    few classes.
-    """
-    kinds: dict[object, int] = {}
-    classes = np.array([kinds.setdefault(terms.kind_of(client), len(kinds)) for client in range(terms.clients)])
-    members = [np.flatnonzero(classes == kind)[:2].tolist() for kind in range(len(kinds))]
-    values = np.zeros((len(kinds), len(kinds)))
-    for row, subjects in enumerate(members):
-        for column, observers in enumerate(members):
-            observer = next((one for one in observers if one != subjects[0]), None)
-            if observer is not None:
-                values[row, column] = pair_of(terms, subjects[0], f"client:{observer}", rounds, delta).price.epsilon
-    public = [pair_of(terms, subjects[0], "public", rounds, delta).price.epsilon for subjects in members]
-    return Matrix(classes, values, np.array(public))
-
-
 def because(terms: Terms, subject: int, observers: str, pair: Pair, seen: str) -> str:
     """The reason of a pair's price in words: how much reaches the observers, by which way, by which theorem."""
     if math.isinf(pair.price.epsilon):
         return f"no guarantee: {_why_none(terms, subject, observers, seen)}"
     if not pair.releases:
-        return f"{seen}; nothing reaches it in {terms.rounds} rounds"
+        return f"{seen}; no release reaches it in time"
     count = "1 release" if pair.releases == 1 else f"{pair.releases} releases"
     hidden = "takes part unseen" if terms.amplified(subject, observers) else "is seen taking part"
     words = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -69,7 +70,7 @@ def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | Non
 
 def _answer(ledger: Ledger, subject: int, observer: str) -> _Answer:
     terms = ledger.terms
-    if isinstance(terms.topology, Groups):
+    if isinstance(terms.topology, Groups) and terms.unit != "none":
         pair = pair_of(terms, subject, observer, len(ledger.releases), terms.delta)
         price, reason = pair.price, because(terms, subject, observer, pair, _seen(terms, subject, observer))
     else:
@@ -198,6 +199,52 @@ def ranges(subjects: Sequence[int]) -> list[str]:
         else:
             runs.append([subject, subject])
     return [f"client:{first}" if first == last else f"client:{first}-{last}" for first, last in runs]
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The largest price that some observers have of anybody, where they share one.
+
+    Attributes:
+        observers: those whose largest price, and the reason for it, is this.
+        subjects: the clients it is about, for each of them.
+        finding: one of the findings.
+        least: the smallest price that one of them has of any other client.
+    """
+
+    observers: tuple[str, ...]
+    subjects: tuple[tuple[int, ...], ...]
+    finding: Finding
+    least: float
+
+
+def worst_first(findings: Sequence[Finding]) -> list[Worst]:
+    """The dearest finding of each observer, the dearest of all first: in groups an observer may have very many."""
+    names = sorted({name for finding in findings for name in finding.observers}, key=_by_number)
+    shared: dict[_Answer, list[tuple[str, tuple[int, ...], Finding, float]]] = {}
+    for name in names:
+        known = [finding for finding in findings if name in finding.observers]
+        largest = max(known, key=lambda one: one.price.epsilon)
+        alike = [one for one in known if one.price.epsilon == largest.price.epsilon]
+        subjects = tuple(sorted(subject for one in alike for subject in one.subjects))
+        key = (largest.price, largest.amplified, largest.guarantee, largest.because)
+        least = min(one.price.epsilon for one in known)
+        shared.setdefault(key, []).append((name, subjects, largest, least))
+    rows = [
+        Worst(
+            tuple(name for name, *_ in group),
+            tuple(subjects for _, subjects, *_ in group),
+            group[0][2],
+            min(least for *_, least in group),
+        )
+        for group in shared.values()
+    ]
+    return sorted(rows, key=lambda row: -row.finding.price.epsilon)
+
+
+def _by_number(name: str) -> list[str | int]:
+    """So that client:9 stands before client:10."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]
 
 
 def worst(findings: Iterable[Finding]) -> Finding | None:

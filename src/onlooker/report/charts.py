@@ -26,19 +26,29 @@ class Chart:
         title: its heading.
         caption: what it shows, in words that stand without it.
         figure: what Plotly draws.
+        simulated: True if only a simulator can see it.
     """
 
     name: str
     title: str
     caption: str
     figure: Mapping[str, Any]
+    simulated: bool = False
 
 
 def measured(facts: Facts) -> list[Chart]:
-    """Accuracy, loss and mean absolute error by round, as far as they were measured."""
+    """Accuracy, loss and mean absolute error by round, as far as they were measured.
+
+    Where clients have models of their own, the mean over clients, with the worst and the spread, on the common test
+    set and on each client's own distribution.
+    """
     evaluated = [line for line in facts.metrics if any(key in line for key in MEASURED)]
     found = [key for key in MEASURED if any(key in line for line in evaluated)]
-    return [_measure(key, evaluated, facts) for key in found]
+    if not facts.personal:
+        return [_measure(key, evaluated, facts) for key in found]
+    simulated = {key for line in evaluated for key in table(line, "simulation")}
+    keys = [kind for key in found for kind in (key, f"own-{key}") if kind == key or kind in simulated]
+    return [_of_clients(key, evaluated, facts) for key in keys]
 
 
 def _measure(key: str, evaluated: Sequence[Mapping[str, Any]], facts: Facts) -> Chart:
@@ -46,9 +56,37 @@ def _measure(key: str, evaluated: Sequence[Mapping[str, Any]], facts: Facts) -> 
     rounds = [line["round"] for line in evaluated]
     values = [finite(line.get(key)) for line in evaluated]
     shown = ".1%" if share else ".4g"
-    layout = _layout(facts, {"tickformat": ".0%", "range": [0, 1.02]} if share else {"rangemode": "tozero"})
     trace = line("", 0, rounds, values, f"round %{{x}}: %{{y:{shown}}}")
-    return Chart(key, f"{MEASURED[key]} by round", _course(rounds, values, shown), figure([trace], layout))
+    return Chart(
+        key, f"{MEASURED[key]} by round", _course(rounds, values, shown), figure([trace], _scores(facts, share))
+    )
+
+
+def _of_clients(key: str, evaluated: Sequence[Mapping[str, Any]], facts: Facts) -> Chart:
+    """The mean, the worst and the spread over clients' own models."""
+    share = key.endswith("accuracy")
+    shown = ".1%" if share else ".4g"
+    rounds = [line["round"] for line in evaluated]
+    known = [{**line, **table(line, "simulation")} for line in evaluated]
+    names = {
+        key: "mean over clients",
+        f"{key}-worst": "worst client",
+        f"{key}-spread": "spread (standard deviation over clients)",
+    }
+    drawn = {name: [finite(line.get(name)) for line in known] for name in names if any(name in line for line in known)}
+    traces = [
+        line(names[name] if len(drawn) > 1 else "", place, rounds, values, f"round %{{x}}: %{{y:{shown}}}")
+        for place, (name, values) in enumerate(drawn.items())
+    ]
+    heading = MEASURED[key.removeprefix("own-")]
+    where = "each on its client's own distribution" if key.startswith("own-") else "on the common test set"
+    title = f"{heading} of the clients' own models, {where}"
+    caption = f"The mean over clients: {_course(rounds, drawn[key], shown)}"
+    return Chart(key, title, caption, figure(traces, _scores(facts, share)), simulated=True)
+
+
+def _scores(facts: Facts, share: bool) -> dict[str, Any]:
+    return _layout(facts, {"tickformat": ".0%", "range": [-0.02, 1.02]} if share else {"rangemode": "tozero"})
 
 
 def _course(rounds: Sequence[int], values: Sequence[float | None], shown: str) -> str:
@@ -92,7 +130,7 @@ def signal(facts: Facts) -> Chart | None:
     layout["shapes"] = [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"dash": "dot"}}]
     trace = line("", 0, rounds, ratios, "round %{x}: %{y:.3g} times as long as the noise")
     caption = f"{_course(rounds, ratios, '.3g')} Above the dotted line the signal is longer than the noise."
-    return Chart("signal", "Signal over noise by round", caption, figure([trace], layout))
+    return Chart("signal", "Signal over noise by round", caption, figure([trace], layout), simulated=True)
 
 
 def _ratio(values: Mapping[str, Any]) -> float | None:

@@ -13,6 +13,7 @@ from onlooker.privacy.accounting import Price
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import Finding, find, worst
 from onlooker.privacy.terms import Terms
+from onlooker.report.between import Between, between
 
 MOST_POINTS = 25
 """The most rounds at which a curve is priced: each takes an accountant's whole work."""
@@ -50,6 +51,7 @@ class Facts:
         findings: what each observer can learn from what was charged.
         planned: the same once all T rounds are charged.
         curves: the way there, for each finding with a guarantee.
+        between: what clients in groups learn of each other; None without groups.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Facts:
     findings: tuple[Finding, ...]
     planned: tuple[Finding, ...]
     curves: tuple[Curve, ...]
+    between: Between | None = None
 
     @property
     def terms(self) -> Terms:
@@ -82,6 +85,16 @@ class Facts:
     def finished(self) -> bool:
         """True if every round was charged, so that nothing more can be."""
         return self.charged >= self.terms.rounds
+
+    @property
+    def split(self) -> bool:
+        """True if a part of the model stays on each client."""
+        return any(channel.part != "*" for channel in self.terms.channels)
+
+    @property
+    def personal(self) -> bool:
+        """True if clients end with models of their own, so that only a simulator can score them."""
+        return self.split or self.terms.groups > 1
 
     @property
     def shown(self) -> tuple[Finding, ...]:
@@ -113,6 +126,7 @@ def read(folder: RunFolder) -> Facts:
         findings=findings,
         planned=planned,
         curves=curves(ledger, observers, findings),
+        between=between(ledger),
     )
 
 

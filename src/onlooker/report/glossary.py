@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from onlooker.privacy.terms import Terms
+from onlooker.report.channels import Labelled
 from onlooker.report.facts import Facts, worst_guarded
-from onlooker.report.settings import Labelled
 from onlooker.report.words import best_guess, listed, number, sees, small, unit
 
 _UNIT = {
@@ -18,6 +18,47 @@ _ADJACENCY = {
     "add-or-remove": "the unit is there or is not",
     "replace-one": "the unit is exchanged for any other, which takes twice the noise of taking it away",
 }
+
+
+_PRIVATE_PART: Labelled = [
+    (
+        "Private part",
+        "The parameters of the model that stay on each client and are never sent. That is all that is claimed of them: "
+        "they hold no noise, and whoever gets them has no guarantee to respect.",
+    ),
+]
+_GROUPS: Labelled = [
+    (
+        "Group",
+        "Clients that train one model together. Who is in several groups links them, and carries what it learns in one "
+        "to the others.",
+    ),
+    (
+        "Distance",
+        "How many links lie between the groups of the client whose data it is and a group whose releases the observer "
+        "sees: 0 within a group.",
+    ),
+    (
+        "Mixing period",
+        "How many rounds lie between two in which clients start from the mean of the models of their groups. Nothing "
+        "passes from group to group in the others, so a longer period lets less arrive.",
+    ),
+    (
+        "Theorem 1 (delay)",
+        "What is sent too late to reach the observer costs nothing; each release that can arrive costs as much as to a "
+        "member of the group.",
+    ),
+    (
+        "Theorem 2 (cut)",
+        "Everything has to pass through the few clients that link the groups, in the rounds that mix, so no more is "
+        "charged than what passes there.",
+    ),
+    (
+        "Theorem 3 (percolation)",
+        "What passes a noisy group on the way arrives only with some probability, which shrinks its price.",
+    ),
+    ("Theorem 4 (both)", "Cut and percolation together, link after link, whichever of them is lower at each."),
+]
 
 
 def glossary(facts: Facts) -> Labelled:
@@ -56,6 +97,8 @@ def glossary(facts: Facts) -> Labelled:
             "How epsilon was added up over the rounds: pld (privacy loss distributions, exact up to a small "
             "and safe error) or rdp (Rényi divergences, larger than need be and never too small).",
         ),
+        *(_PRIVATE_PART if facts.split else []),
+        *(_GROUPS if terms.groups > 1 else []),
     ]
 
 

@@ -23,11 +23,14 @@
       hoverlabel: { bgcolor: colour("paper"), bordercolor: colour("soft"), font: { color: colour("ink") } },
     });
   };
-  // Lines that belong together say so, and share a colour.
+  // Lines that belong together say so, and share a colour; maps name the two ends of their scale.
   const paired = (trace) => {
-    if (!trace.meta?.series) return trace;
-    const color = getComputedStyle(root).getPropertyValue(`--series-${trace.meta.series}`).trim();
+    const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+    if (trace.meta?.from) return { ...trace, colorscale: [[0, colour(trace.meta.from)], [1, colour(trace.meta.to)]] };
+    if (!trace.meta?.series && !trace.meta?.colour) return trace;
+    const color = colour(trace.meta.colour ?? `series-${trace.meta.series}`);
     const copy = { ...trace, line: { ...trace.line, color }, marker: { ...trace.marker, color } };
+    if (trace.meta.letters) copy.textfont = { ...trace.textfont, color: colour(trace.meta.letters) };
     if (trace.error_y) copy.error_y = { ...trace.error_y, color };
     return copy;
   };

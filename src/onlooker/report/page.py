@@ -19,8 +19,9 @@ import plotly.offline  # pyright: ignore[reportMissingTypeStubs]
 from onlooker.errors import FolderError
 from onlooker.folder import RunFolder
 from onlooker.privacy.forecast import forecast
-from onlooker.privacy.statement import to_json
-from onlooker.report import charts, disclosure, glossary, settings, words
+from onlooker.privacy.statement import ranges, to_json
+from onlooker.report import charts, disclosure, glossary, maps, network, settings, words
+from onlooker.report.between import Between
 from onlooker.report.facts import Facts, plain, read, sentences, unguarded, worst_guarded
 
 
@@ -53,11 +54,18 @@ def render(facts: Facts) -> str:
     """The page as text: what it shows of the folder is escaped, and no script but its own two may run."""
     scripts = [_plotly(), _text("page.js")]
     measured, spent, signal = charts.measured(facts), charts.spent(facts), charts.signal(facts)
-    drawn = [chart for chart in (*measured, spent, signal) if chart]
+    heat, groups, known = maps.pairs(facts), network.graph(facts), facts.between
+    drawn = [chart for chart in (*measured, spent, signal, heat, groups) if chart]
     return _template().render(
         facts=facts,
         terms=facts.terms,
         words=words,
+        maps=maps,
+        rows=words.rows(facts),
+        heat=heat,
+        groups=groups,
+        worst_pairs=maps.worst_pairs(known) if known else [],
+        assumed=known is not None and any(cell.assumed is not None for cell in known.worst),
         measured=measured,
         spent=spent,
         signal=signal,
@@ -111,6 +119,7 @@ def statement(facts: Facts) -> dict[str, Any]:
             }
             for curve in facts.curves
         ],
+        "between": _between(facts.between),
         "metrics": list(facts.metrics),
         "disclosure": [
             {"what": item.what, "tag": item.tag, "charged": item.charged} for item in disclosure.items(facts)
@@ -121,6 +130,30 @@ def statement(facts: Facts) -> dict[str, Any]:
         "environment": facts.environment,
         "configuration": facts.configuration,
         "digests": [{"round": release.round, "digest": release.digest} for release in facts.ledger.releases],
+    }
+
+
+def _between(known: Between | None) -> dict[str, Any] | None:
+    """The map for programs: null where there is no guarantee, and where a client looks at itself."""
+    if known is None:
+        return None
+    return {
+        "rounds": known.rounds,
+        "accountant": known.accountant,
+        "clients": [ranges(clients) for clients in known.rows],
+        "epsilon": [[charts.finite(cell.epsilon) for cell in line] for line in known.cells],
+        "worst-by-distance": [
+            {
+                "distance": charts.finite(cell.distance),
+                "subject": f"client:{cell.subject}",
+                "observer": f"client:{cell.observer}",
+                "epsilon": charts.finite(cell.epsilon),
+                "releases": cell.releases,
+                "theorem": cell.theorem,
+                "assumed-not-proven": cell.assumed,
+            }
+            for cell in known.worst
+        ],
     }
 
 

@@ -5,28 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from onlooker.privacy.channel import Channel
-from onlooker.privacy.sampling import ClientSampling
-from onlooker.privacy.summation import Shared
+from onlooker.privacy.sampling import ClientSampling, PoissonRecords
 from onlooker.privacy.terms import Terms
+from onlooker.report import channels
 from onlooker.report.facts import Facts, table
 
 Labelled: TypeAlias = list[tuple[str, str]]
 
 UNKNOWN = "not recorded"
 
-_NOISED_BY = {
-    "server": "the coordinator, to the sum of each round",
-    "servers": "each auxiliary server, to its own sum of shares",
-    "clients": "each client, to its own row",
-}
-
 
 def settings(facts: Facts) -> Labelled:
     """The run at a glance; the configuration below it has every key."""
     terms, environment = facts.terms, facts.environment
     data, model = table(environment, "data"), table(environment, "model")
-    size = model.get("parameters") or sum(channel.size for channel in terms.channels)
+    size = model.get("parameters") or terms.channels[0].size
     return [
         ("Method", _known(environment, "task")),
         ("Data", f"{_known(data, 'name')}, {_known(data, 'partition')} partition"),
@@ -34,15 +27,27 @@ def settings(facts: Facts) -> Labelled:
             "Model",
             f"{_known(model, 'name')}, {size:,} parameters" if isinstance(size, int) else _known(model, "name"),
         ),
+        *channels.split(facts),
         ("Rounds", f"{terms.rounds} planned, {facts.charged} charged, {facts.committed} in the model"),
-        ("Clients", f"{terms.clients}; {_clients_drawn(terms.sampling)}"),
+        ("Clients", f"{terms.clients}; {_clients_drawn(terms)}"),
+        *channels.groups(terms),
         ("Persons" if terms.unit == "person" else "Records", _records_drawn(terms)),
-        *(pair for channel in terms.channels for pair in _noise(channel, terms)),
+        *channels.noise(facts),
         ("Target epsilon", _target(facts)),
     ]
 
 
-def _clients_drawn(sampling: ClientSampling) -> str:
+def _clients_drawn(terms: Terms) -> str:
+    sampling = terms.sampling
+    if terms.groups > 1 and sampling.name == "poisson":
+        rates = [float(terms.sampling_of(group).rate_of(0, terms.clients)) for group in range(terms.groups)]
+        span = f"{min(rates):g}" if min(rates) == max(rates) else f"{min(rates):g} to {max(rates):g}, by group"
+        coin = f"by a coin of its own for each, with probability {span}"
+        return f"each takes part in each of its groups {coin}{_cover(sampling)}"
+    return _drawn(sampling)
+
+
+def _drawn(sampling: ClientSampling) -> str:
     if sampling.name == "all":
         return "all take part in every round"
     if sampling.name == "fixed-size":
@@ -54,13 +59,15 @@ def _clients_drawn(sampling: ClientSampling) -> str:
             f"each takes part in every {sampling.period}-th round, from a first one that it draws and keeps to itself"
         )
     if sampling.name == "random-allocation":
-        return (
-            f"each takes part in {sampling.picks} of {sampling.rounds} rounds, which it draws once and keeps to itself"
-        )
+        picks = f"{sampling.picks} of {sampling.rounds} rounds, which it draws once and keeps to itself"
+        return f"each takes part in {picks}{_cover(sampling)}"
     rate = sampling.rate
     each = f"a public rate from {min(rate):g} to {max(rate):g}" if isinstance(rate, tuple) else f"{rate:g}"
-    cover = ", hidden by cover traffic" if sampling.cover_traffic else ""
-    return f"each takes part by its own coin, with probability {each}{cover}"
+    return f"each takes part by its own coin, with probability {each}{_cover(sampling)}"
+
+
+def _cover(sampling: ClientSampling) -> str:
+    return ", hidden by cover traffic" if sampling.cover_traffic else ""
 
 
 def _records_drawn(terms: Terms) -> str:
@@ -68,31 +75,15 @@ def _records_drawn(terms: Terms) -> str:
     if records is None:
         return "a client trains on all its data whenever it takes part"
     expected = terms.training.expected_records
+    if not isinstance(records, PoissonRecords):
+        ways = {"without-replacement": "all of them different", "with-replacement": "each record drawn from all"}
+        used = f"; a record is used with probability q = {terms.training.record_rate:.4g}" if expected else ""
+        least = f" at a client of at least {expected:,}" if expected else ""
+        batches = f"{records.steps} batches of {records.batch_size} in a round, {ways[records.name]} ({records.name})"
+        return f"{batches}{used}{least}"
     count = f", of {expected:,} that a client is taken to have" if expected else ""
     whole = " with all records" if terms.unit == "person" else ""
     return f"each is used{whole} by its own coin, with probability {records.rate:g} in a round{count}"
-
-
-def _noise(channel: Channel, terms: Terms) -> Labelled:
-    if channel.grid is None:
-        return [("Clip", "none"), ("Noise", "none"), ("Summed by", _summed_by(channel))]
-    multiplier = channel.mechanism.noise_multiplier
-    return [
-        (
-            "Clip",
-            f"{channel.grid.clip:g} (L2 norm of one {terms.unit}'s part)",
-        ),
-        ("Noise multiplier", f"{multiplier:.4g}, added by {_NOISED_BY[channel.noised_by]}"),
-        ("Summed by", _summed_by(channel)),
-        ("Divisor", f"{terms.divisor:g}, public"),
-    ]
-
-
-def _summed_by(channel: Channel) -> str:
-    summation = channel.summation
-    if not isinstance(summation, Shared):
-        return "the coordinator, in the clear"
-    return f"{summation.count} auxiliary servers from secret shares, of which {summation.corrupt} may be corrupt"
 
 
 def _target(facts: Facts) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from onlooker.privacy.statement import Finding, ranges
+from onlooker.privacy.statement import Finding, Worst, ranges, worst_first
 from onlooker.privacy.terms import Terms
+from onlooker.privacy.topology import Groups
 from onlooker.report.facts import Facts, has_guarantee, unguarded, worst_guarded
 
 MOST_NAMES = 4
@@ -92,7 +94,9 @@ def sees(observer: str, terms: Terms) -> str:
     """What position an observer is in, for the glossary."""
     if "+" in observer:
         return f"{_capital(who(observer))}: they act as one and pool everything that each of them sees."
-    kind = observer.partition(":")[0]
+    kind, grouped = observer.partition(":")[0], isinstance(terms.topology, Groups)
+    if grouped and kind in ("public", "client"):
+        return _sees_in_groups(kind, terms)
     relay = " and carries the reports" if terms.shared and terms.shared.relay == observer else ""
     return {
         "public": "Whoever holds the released models, and nothing else.",
@@ -101,6 +105,15 @@ def sees(observer: str, terms: Terms) -> str:
         "auditor": "Whoever later examines what the auxiliary server of the same number saw.",
         "client": "A participant who is curious about the others.",
     }[kind]
+
+
+def _sees_in_groups(kind: str, terms: Terms) -> str:
+    published = terms.topology.publish if isinstance(terms.topology, Groups) else ()
+    if kind == "client":
+        return "A participant who is curious about the others, and sees the releases of its own groups."
+    if not published:
+        return "Whoever is in no group: none publishes its model, so nothing is seen."
+    return f"Whoever holds the models that group {', '.join(map(str, published))} publishes, and nothing else."
 
 
 def _capital(text: str) -> str:
@@ -112,6 +125,56 @@ def about(subjects: Sequence[int], terms: Terms) -> str:
     if len(subjects) == terms.clients > 1:
         return "every client" if terms.unit in ("client", "none") else f"any {unit(terms)} of any client"
     return ", ".join(ranges(subjects))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table of observers.
+
+    Attributes:
+        about: whose data it is about, in lines.
+        observers: those who share it.
+        finding: what they can learn.
+        others: what they have of other clients, in words; empty where the row is all there is.
+    """
+
+    about: tuple[str, ...]
+    observers: tuple[str, ...]
+    finding: Finding
+    others: str = ""
+
+
+def rows(facts: Facts) -> list[Row]:
+    """A row for each finding; in groups, where there are very many, the worst of each observer, the worst first."""
+    terms = facts.terms
+    if terms.groups == 1:
+        return [Row((about(one.subjects, terms),), one.observers, one) for one in facts.shown]
+    return [_row(one, terms) for one in worst_first(facts.shown)]
+
+
+def _row(worst: Worst, terms: Terms) -> Row:
+    whom = [_about_some(subjects, terms) for subjects in worst.subjects]
+    if len(set(whom)) > 1:
+        whom = [f"{one}, to {name}" for one, name in zip(whom, worst.observers, strict=True)]
+    others = "" if worst.least == worst.finding.price.epsilon else f"others from {number(worst.least)}"
+    return Row(tuple(dict.fromkeys(whom)), worst.observers, worst.finding, others)
+
+
+def _about_some(subjects: Sequence[int], terms: Terms) -> str:
+    return about(subjects, terms) if len(subjects) == terms.clients else listed(ranges(subjects))
+
+
+def every_row(facts: Facts) -> str:
+    """What holds of the whole table, once."""
+    terms = facts.terms
+    sampler = max((finding.price.delta_sampler for finding in facts.shown), default=0.0)
+    paid = f", of which up to {small(sampler)} pays for the noise sampler" if sampler else ""
+    words = f"The unit is one {unit(terms)}, the adjacency {terms.adjacency}, delta {small(terms.delta)}{paid}."
+    if terms.unit == "none":
+        words = "No unit is protected."
+    if terms.groups == 1:
+        return words
+    return f"{words} Each observer is shown with the clients of whom it can learn most; the map below has every pair."
 
 
 def reasons(findings: Sequence[Finding], terms: Terms) -> list[tuple[str, str]]:
@@ -152,26 +215,34 @@ def verdict(facts: Facts) -> str:
 
 def _no_guarantee(facts: Facts) -> list[str]:
     open_to = unguarded(facts.findings)
-    if not open_to:
-        return []
-    names = listed(_observers(open_to))
-    whole = all(len(finding.subjects) == facts.terms.clients for finding in open_to)
-    subjects = sorted({subject for finding in open_to for subject in finding.subjects})
-    for_whom = "" if whole else f" for {listed(ranges(subjects))}"
-    return [f"against {names} there is no guarantee{for_whom}"]
+    wholly = [one for one in open_to if len(one.subjects) == facts.terms.clients]
+    partly = [one for one in open_to if one not in wholly]
+    subjects = sorted({subject for finding in partly for subject in finding.subjects})
+    parts = [f"against {listed(_observers(wholly))} there is no guarantee"] if wholly else []
+    if partly:
+        none = "none" if wholly else "no guarantee"
+        parts.append(f"against {listed(_observers(partly))} there is {none} for {listed(ranges(subjects))}")
+    return parts
 
 
 def _guarantee(facts: Facts) -> list[str]:
-    worst = worst_guarded(facts.findings)
-    if not worst:
-        return []
-    held = [name for name in facts.observers if name not in _names(unguarded(facts.findings))]
-    price = worst[0].price
-    value = f"epsilon {number(price.epsilon)} at delta {small(price.delta)}"
-    bound = f"about one {unit(facts.terms)} is bounded by {value}"
-    against = listed([who(name) for name in held]) if held else "they"
-    elsewhere = "" if held else " anywhere else"
-    return [f"what {against} can learn {bound}{elsewhere}"]
+    """What bounds those against whom a guarantee always holds, then, if it is more, the others where one does."""
+    open_to = _names(unguarded(facts.findings))
+    held = [name for name in facts.observers if name not in open_to]
+    largest = worst_guarded([one for one in facts.findings if set(one.observers) & set(held)])
+    others = worst_guarded([one for one in facts.findings if set(one.observers) & set(open_to)])
+    kind, parts = unit(facts.terms), list[str]()
+    if largest:
+        against = listed([who(name) for name in held])
+        parts.append(f"what {against} can learn about one {kind} is bounded by {_value(largest[0])}")
+    if others and (not largest or others[0].price.epsilon > largest[0].price.epsilon):
+        against = listed([who(name) for name in _names(others) if name in open_to])
+        parts.append(f"what {against} can learn about one {kind} elsewhere is bounded by {_value(others[0])}")
+    return parts
+
+
+def _value(finding: Finding) -> str:
+    return f"epsilon {number(finding.price.epsilon)} at delta {small(finding.price.delta)}"
 
 
 def _observers(findings: Sequence[Finding]) -> list[str]:
