@@ -16,11 +16,17 @@ from onlooker.reproduce.distances import by_distance
 from onlooker.reproduce.drawing import Cell, Row, Table
 from onlooker.reproduce.runs import prepare, with_noise
 from onlooker.reproduce.scale import Scale
-from onlooker.reproduce.training import SOUND, Arm, Experiment, Traced
+from onlooker.reproduce.training import NO_NOISE, SOUND, Arm, Experiment, Traced
 
 PAPER = "dp-ogl"
 _EPSILON, _GROUPS = 8.0, 6
-_METHODS = {"DP-OGL": "dp-ogl", "DP-OGL+": "dp-ogl-plus", "DP-OGL+, isolated": "dp-ogl-plus-isolated"}
+_FREE = "DP-OGL, no noise"
+_METHODS = {
+    "DP-OGL": "dp-ogl",
+    "DP-OGL+": "dp-ogl-plus",
+    "DP-OGL+, isolated": "dp-ogl-plus-isolated",
+    _FREE: "dp-ogl",
+}
 _NO_GUARANTEE = "no guarantee within a group where S is above 1; the noise of the isolated form, epsilon"
 _CAPTION = (
     "Ours alone: the paper's figures are not available. {clients} workers with two labels each in 6 groups, "
@@ -43,7 +49,7 @@ class _Size:
 
     @classmethod
     def of(cls, scale: Scale) -> _Size:
-        return cls(24, 1, 6, (1, 3), 3) if scale.quick else cls(300, 5, 60, (1, 5, 10, 20), 10)
+        return cls(24, 1, 6, (1, 3), 3) if scale.quick else cls(300, 5, 40, (1, 5, 10, 20), 10)
 
 
 def _peers(size: _Size, structure: str) -> list[str]:
@@ -84,6 +90,8 @@ def _configuration(scale: Scale, method: str, structure: str, period: int) -> Ma
 def _arm(scale: Scale, name: str, colour: int, structure: str, period: int, x: float | str) -> Arm:
     method = _METHODS[name]
     table = _configuration(scale, method, structure, period)
+    if name == _FREE:
+        return Arm(name, colour, with_noise(table, 0.0), x=x, how=NO_NOISE)
     if method != "dp-ogl-plus":
         return Arm(name, colour, table, x=x, how=SOUND)
     lender = _configuration(scale, "dp-ogl-plus-isolated", structure, period)
@@ -123,7 +131,11 @@ def _experiment(scale: Scale, name: str, title: str, across: str, arms: tuple[Ar
 
 def _distances(across: str, traced: Traced) -> Table:
     """The epsilon of the worst pair of workers at each distance, and out of reach of each other."""
-    found = [(arm, traces[0].noise_multiplier, _by_distance(arm, traces[0].noise_multiplier)) for arm, traces in traced]
+    found = [
+        (arm, traces[0].noise_multiplier, _by_distance(arm, traces[0].noise_multiplier))
+        for arm, traces in traced
+        if arm.name != _FREE
+    ]
     hops = sorted({distance for _, _, epsilons in found for distance in epsilons})
     rows: list[Row] = []
     for arm, noise, epsilons in found:

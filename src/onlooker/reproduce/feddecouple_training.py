@@ -18,7 +18,7 @@ from typing import Any, Literal
 from onlooker.privacy.published import Formula, printed_noise
 from onlooker.reproduce.feddecouple import CLIENTS, COHORT, DELTA, PAPER, TARGETS
 from onlooker.reproduce.scale import Scale
-from onlooker.reproduce.training import Arm, Experiment
+from onlooker.reproduce.training import NO_NOISE, Arm, Experiment
 
 _PRINTED_SECONDS = {
     ("mnist", 8.0): (580.3, 673.1, 603.2, 647.2),
@@ -150,7 +150,7 @@ def _without_noise(scale: Scale, task: _Task) -> Arm:
     """What FedDecouple's network learns of the clipped updates themselves."""
     privacy = {**_PRIVACY, "noise-multiplier": 0.0, "observers": ["public"]}
     table = {**_base(scale, task, "dp-fedavg", "cnn-feddecouple"), "privacy": privacy}
-    return Arm("FedDecouple, no noise", 5, table, how="no noise and no guarantee, epsilon")
+    return Arm("FedDecouple, no noise", 5, table, how=NO_NOISE)
 
 
 def _opacus(scale: Scale, task: _Task) -> tuple[Arm, ...]:
@@ -259,7 +259,7 @@ def _times(scale: Scale) -> Experiment:
         for (data, epsilon), each in _PRINTED_SECONDS.items()
     )
     caption = (
-        "Wall clock of one process with one thread on this machine, evaluations included, of the runs of figures 3 to "
+        "Processor time of one process on this machine, evaluations included, of the runs of figures 3 to "
         f"10, whose networks and local steps differ. The paper prints, on its own machine, for FedDecouple, DP-SGD, "
         f"Opacus and DP-FTRL: {printed}.{scale.note}"
     )

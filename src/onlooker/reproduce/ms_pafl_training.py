@@ -20,7 +20,7 @@ from typing import Any
 from onlooker.privacy.published import ms_pafl
 from onlooker.reproduce.ms_pafl import PAPER
 from onlooker.reproduce.scale import Scale
-from onlooker.reproduce.training import Arm, Experiment
+from onlooker.reproduce.training import NO_NOISE, Arm, Experiment
 
 _STEPS, _DELTA, _RATE = 5, 1e-4, 0.2
 _TARGET = {"adult": 2.0, "mnist": 20.0, "digits": 20.0}
@@ -100,6 +100,12 @@ def _pair(scale: Scale, label: str, colour: int, setting: _Setting) -> tuple[Arm
     )
 
 
+def _without_noise(scale: Scale, setting: _Setting) -> Arm:
+    """What the clipped updates teach at p = 0.5 and a ratio of 1:9."""
+    privacy = {"unit": "client", "clip": 1.0, "delta": _DELTA, "noise-multiplier": 0.0, "observers": ["public"]}
+    return Arm("p = 0.5, 1:9, no noise", 4, {**_configuration(scale, setting), "privacy": privacy}, how=NO_NOISE)
+
+
 def experiments(scale: Scale) -> tuple[Experiment, ...]:
     """Figures 2, 7 and 8."""
     participations = {f"p = {p:g}": {"participation": p} for p in (0.1, 0.5, 1.0)}
@@ -124,14 +130,12 @@ def _experiment(
     fixed: Mapping[str, Any],
     size: str,
 ) -> Experiment:
-    panels = {
-        f"{data}, {draw}": tuple(
-            arm
-            for colour, (label, values) in enumerate(varied.items(), 1)
-            for arm in _pair(scale, label, colour, _Setting(data, draw, **{**fixed, **values}))
-        )
-        for data in scale.sets(sets)
-        for draw in _DRAWS
-    }
+    panels: dict[str, tuple[Arm, ...]] = {}
+    for data in scale.sets(sets):
+        for draw in _DRAWS:
+            settings = {label: _Setting(data, draw, **{**fixed, **values}) for label, values in varied.items()}
+            pairs = [_pair(scale, label, colour, one) for colour, (label, one) in enumerate(settings.items(), 1)]
+            last = _without_noise(scale, _Setting(data, draw, **fixed))
+            panels[f"{data}, {draw}"] = (*(arm for pair in pairs for arm in pair), last)
     caption = scale.note.strip() + " " + _CAPTION if scale.quick else size + _CAPTION
     return Experiment(PAPER, name, title, caption, panels, "accuracy", "round", scale.seeds, options=scale.options)

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import statistics
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -27,6 +28,7 @@ from onlooker.privacy.statement import Finding, find
 from onlooker.privacy.topology import Groups
 from onlooker.reproduce import opacus_runs
 from onlooker.reproduce.trace import Trace
+from onlooker.round import Study
 
 _CPU = torch.device("cpu")
 
@@ -128,17 +130,31 @@ def train(job: Job) -> Trace:
     with tempfile.TemporaryDirectory() as parent:
         start = run.starting_tensors(study)
         folder = RunFolder.create(Path(parent) / "run", config.as_toml(prepared.configuration), terms, {}, start)
-        lines = [progress.metrics for progress in run.simulate(study, folder) if progress.metrics]
-    shown = [line for line in lines if "accuracy" in line or "loss" in line]
+        lines, seconds = _simulated(study, folder)
+    shown = [line for line in lines if "loss" in line]
+    apart = [spent for line, spent in zip(lines, seconds, strict=True) if "loss" not in line]
     values = {name: tuple(line.get(name) for line in shown) for name in ("accuracy", "loss")}
     return Trace(
         tuple(line["round"] for line in shown),
         values,
-        math.fsum(line["seconds"] for line in lines),
-        statistics.median([line["seconds"] for line in lines if line not in shown] or [lines[-1]["seconds"]]),
+        math.fsum(seconds),
+        statistics.median(apart or seconds),
         _spent(prepared),
         terms.channels[0].mechanism.noise_multiplier,
     )
+
+
+def _simulated(study: Study, folder: RunFolder) -> tuple[list[Mapping[str, Any]], list[float]]:
+    """The metrics of each round, and its processor time, which other work on the machine does not lengthen."""
+    lines: list[Mapping[str, Any]] = []
+    seconds: list[float] = []
+    before = time.process_time()
+    for progress in run.simulate(study, folder):
+        now = time.process_time()
+        lines.append(progress.metrics or {})
+        seconds.append(now - before)
+        before = now
+    return lines, seconds
 
 
 def prepare(table: Mapping[str, Any]) -> config.Prepared:
@@ -171,6 +187,8 @@ def _federation(text: str) -> data.Federation:
 
 def _spent(prepared: config.Prepared) -> str:
     terms = prepared.agreement.terms
+    if not terms.channels[0].mechanism.noise_multiplier:
+        return "none"
     findings = find(Ledger.plan(terms), prepared.agreement.observers)
     if isinstance(terms.topology, Groups):
         return f"the worst peer {_number(max(finding.price.epsilon for finding in findings))}"

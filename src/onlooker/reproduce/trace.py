@@ -14,8 +14,8 @@ class Trace:
     Attributes:
         rounds: those that were evaluated.
         values: accuracy and loss after each of them, None where not finite.
-        seconds: of the whole run, evaluations included.
-        round_seconds: of one round without evaluation, the median.
+        seconds: processor time of the whole run, evaluations included: wall clock where one thread has a core alone.
+        round_seconds: of one round without evaluation, the median; with it, where every round is evaluated.
         spent: the sound epsilon of each observer, in words.
         noise_multiplier: z.
     """

@@ -18,6 +18,7 @@ from onlooker.reproduce.trace import Trace
 
 _CONFIDENCE = 0.95
 SOUND = "noise calibrated soundly, epsilon"
+NO_NOISE = "no noise and no guarantee, epsilon"
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,9 @@ def label(arm: Arm, spent: str) -> str:
 
 def _timed(title: str, arm: Arm, traces: Sequence[Trace]) -> Row:
     mean, half = interval([trace.seconds for trace in traces])
-    return Row((title, arm.name, mean, half), "measured", f"{label(arm, traces[0].spent)}; wall clock of this machine")
+    return Row(
+        (title, arm.name, mean, half), "measured", f"{label(arm, traces[0].spent)}; processor time of this machine"
+    )
 
 
 def interval(values: Sequence[float | None]) -> _Interval:
