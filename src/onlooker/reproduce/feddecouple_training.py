@@ -175,8 +175,8 @@ def _by_opacus(scale: Scale, task: _Task, method: str, steps: int) -> Arm:
             "observers": ["public"],
         },
     }
-    name = "Opacus, pooled records" if method == "opacus-pooled" else "Opacus, one a silo"
-    return Arm(name, 3, table, how="noise calibrated by Opacus, epsilon")
+    name, colour = ("Opacus, pooled records", 3) if method == "opacus-pooled" else ("Opacus, one a silo", 6)
+    return Arm(name, colour, table, how="noise calibrated by Opacus, epsilon")
 
 
 def experiments(scale: Scale) -> tuple[Experiment, ...]:
