@@ -14,6 +14,7 @@ from onlooker.reproduce import (
     traffic,
 )
 from onlooker.reproduce.drawing import Drawing
+from onlooker.reproduce.runs import Runs
 from onlooker.reproduce.scale import Scale
 from onlooker.reproduce.training import Experiment, carry_out
 
@@ -46,9 +47,9 @@ TRAINED: Mapping[str, Callable[[Scale], tuple[Experiment, ...]]] = {
 """What is trained, by paper."""
 
 
-def available(paper: str, scale: Scale) -> dict[str, Draw]:
-    """Every figure and table of a paper that can be made here, by name, in order."""
-    trained = {one.name: partial(carry_out, one) for one in TRAINED[paper](scale) if one.built}
+def available(paper: str, scale: Scale, runs: Runs) -> dict[str, Draw]:
+    """Every figure and table of a paper, by name, in order."""
+    trained = {one.name: partial(carry_out, one, runs) for one in TRAINED[paper](scale)}
     found: dict[str, Draw] = {**FORMULAS[paper], **trained}
     return dict(sorted(found.items(), key=_order))
 

@@ -86,6 +86,7 @@ class Drawing:
         caption: what was chosen where the paper says nothing, and what to see.
         panels: its plots.
         tables: its tables.
+        options: what the command that draws it says beside the paper and the name.
     """
 
     paper: str
@@ -94,3 +95,4 @@ class Drawing:
     caption: str
     panels: tuple[Panel, ...] = ()
     tables: tuple[Table, ...] = ()
+    options: str = ""

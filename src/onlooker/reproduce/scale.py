@@ -1,11 +1,13 @@
-"""How large a reproduction is: the paper's own size, or one that ends within a minute."""
+"""How large a reproduction is: the paper's own size, one that ends within a day, or one that ends within a minute."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
+
+Size: TypeAlias = Literal["quick", "study", "paper"]
 
 
 @dataclass(frozen=True)
@@ -13,12 +15,19 @@ class Scale:
     """The size of every trained figure.
 
     Attributes:
-        quick: True for few rounds, few clients, a small network and one or two seeds.
+        size: "paper" for the paper's own networks and local training, which takes days on a CPU; "study" for its
+            rounds and clients with shorter local training, and smaller networks where its own take hours; "quick" for
+            few rounds, few clients, a small network and one or two seeds.
         root: the folder that has a folder for each data set; without one, the digits of scikit-learn.
     """
 
-    quick: bool
+    size: Size
     root: Path | None
+
+    @property
+    def quick(self) -> bool:
+        """True for a minute's work."""
+        return self.size == "quick"
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -30,6 +39,12 @@ class Scale:
         """What a caption adds where the size is not the paper's."""
         return " Quick: not the paper's size, but few rounds and clients and a small network." if self.quick else ""
 
+    @property
+    def options(self) -> str:
+        """What the command says to draw at this size."""
+        size = "" if self.size == "study" else " --quick" if self.quick else " --paper-size"
+        return f"{size}{' --root DATA' if self.root else ''}"
+
     def rounds(self, full: int) -> int:
         """T."""
         return 4 if self.quick else full
@@ -37,6 +52,10 @@ class Scale:
     def clients(self, full: int) -> int:
         """N."""
         return min(full, 20) if self.quick else full
+
+    def every(self, study: int) -> dict[str, Any]:
+        """The [evaluation] table: quick runs are evaluated after each of their few rounds."""
+        return {"every": 1 if self.quick else study}
 
     def sets(self, names: Sequence[str]) -> tuple[str, ...]:
         """The data sets of a figure."""
@@ -47,12 +66,14 @@ class Scale:
         place = {"root": str(self.root / name)} if self.root else {}
         return {"name": name, **place, **{key.replace("_", "-"): value for key, value in keys.items()}}
 
-    def model(self, full: str) -> str:
-        """The network: convolutions only where there is time."""
+    def model(self, paper: str, study: str | None = None) -> str:
+        """The network: the paper's own, the study's where one is named, and convolutions only where there is time."""
+        full = study if study and self.size == "study" else paper
         return "mlp" if self.quick and full.startswith("cnn") else full
 
-    def training(self, full: dict[str, Any], steps: int = 5) -> dict[str, Any]:
-        """Local training."""
-        return (
-            {**{key: value for key, value in full.items() if key != "epochs"}, "steps": steps} if self.quick else full
-        )
+    def training(self, full: dict[str, Any], steps: int) -> dict[str, Any]:
+        """Local training: the paper's epochs, or so many steps in their place."""
+        if self.size == "paper":
+            return full
+        local = {key: value for key, value in full.items() if key != "epochs"}
+        return {**local, "steps": min(steps, 5) if self.quick else steps}

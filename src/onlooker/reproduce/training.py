@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
-import torch
 from scipy import stats
 
-from onlooker import config, data, run
 from onlooker.config.kinds import KINDS
-from onlooker.folder import RunFolder
-from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.published import LABEL
-from onlooker.privacy.statement import find
+from onlooker.reproduce import opacus_runs
 from onlooker.reproduce.drawing import Drawing, Panel, Row, Series, Table
+from onlooker.reproduce.runs import Job, Runs, job_of, mean_seconds
+from onlooker.reproduce.trace import Trace
 
 _CONFIDENCE = 0.95
-_CPU = torch.device("cpu")
+SOUND = "noise calibrated soundly, epsilon"
+NO_NOISE = "no noise and no guarantee, epsilon"
 
 
 @dataclass(frozen=True)
@@ -34,9 +29,11 @@ class Arm:
         name: what the legend calls it.
         colour: arms of one colour belong together.
         configuration: the whole file as tables, without a seed.
-        printed: the epsilon that the paper's formula prints for its noise; None where the noise is calibrated soundly.
+        printed: the epsilon that the paper's formula prints for its noise; None where no formula set it.
         reason: why that formula is no guarantee.
         x: where it stands on the horizontal axis, in figures that are not drawn by round.
+        how: what the noise is, in words that an epsilon follows.
+        lender: a configuration whose calibrated noise this arm takes, where it can have no guarantee of its own.
     """
 
     name: str
@@ -45,11 +42,27 @@ class Arm:
     printed: float | None = None
     reason: str = ""
     x: float | str = 0.0
+    how: str = SOUND
+    lender: Mapping[str, Any] | None = None
 
     @property
     def built(self) -> bool:
-        """False while the method, or the unit, is still to come."""
-        return self.configuration["task"]["method"] in KINDS
+        """False where the arm needs a package that is not installed."""
+        method = self.configuration["task"]["method"]
+        return method in KINDS or (method in opacus_runs.METHODS and opacus_runs.installed())
+
+    def job(self, seed: int) -> Job:
+        """Its run with one seed."""
+        return job_of(self.configuration, seed, self.lender)
+
+
+Traced: TypeAlias = Sequence[tuple[Arm, Sequence[Trace]]]
+"""Arms with what each of their seeds left behind."""
+
+
+def _no_tables(traced: Traced) -> tuple[Table, ...]:
+    del traced
+    return ()
 
 
 @dataclass(frozen=True)
@@ -59,11 +72,14 @@ class Experiment:
     Attributes:
         name: "figure-3" or "table-12".
         title: what it shows.
-        caption: what was chosen where the paper says nothing.
+        caption: what was chosen where the paper says nothing, and where this departs from it.
         panels: the arms of each plot, by its title.
         measure: what is measured; "seconds" makes a table.
         across: "round", or what the arms' x means.
         seeds: each arm is run with each.
+        longer: how many times longer a round of the paper's own local training is.
+        beside: tables of what was run, drawn below the plots.
+        options: what the command says to draw it at this size.
     """
 
     paper: str
@@ -74,103 +90,74 @@ class Experiment:
     measure: Literal["accuracy", "loss", "seconds"]
     across: str
     seeds: tuple[int, ...]
+    longer: float = 1.0
+    beside: Callable[[Traced], tuple[Table, ...]] = _no_tables
+    options: str = ""
 
     @property
-    def built(self) -> bool:
-        """True if there is anything to train."""
-        return any(arm.built for arms in self.panels.values() for arm in arms)
+    def built(self) -> tuple[Arm, ...]:
+        """All arms that can be run here."""
+        return tuple(arm for arms in self.panels.values() for arm in arms if arm.built)
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """All runs that it takes."""
+        return tuple(arm.job(seed) for arm in self.built for seed in self.seeds)
 
 
-@dataclass(frozen=True)
-class Trace:
-    """What one run left behind.
-
-    Attributes:
-        rounds: those that were evaluated.
-        values: accuracy and loss after each of them, None where not finite.
-        seconds: of the whole run.
-        spent: the sound epsilon of each observer, in words.
-    """
-
-    rounds: tuple[int, ...]
-    values: Mapping[str, tuple[float | None, ...]]
-    seconds: float
-    spent: str
-
-
-def train(configuration: Mapping[str, Any], seed: int) -> Trace:
-    """Run one configuration with one seed, in a folder that is gone afterwards.
+def carry_out(experiment: Experiment, runs: Runs) -> Drawing:
+    """Train what has not been trained yet, and draw it; what cannot be run here is named.
 
     Raises:
-        OnlookerError: if the configuration cannot be run, or its data are not there.
+        OnlookerError: as `Runs.of`.
     """
-    table = {**configuration, "task": {**configuration["task"], "seed": seed}}
-    return _trained(json.dumps(table, sort_keys=True))
-
-
-@lru_cache(maxsize=1024)
-def _trained(text: str) -> Trace:
-    """By the text of a configuration, for figures that show the same runs."""
-    table = json.loads(text)
-    prepared = config.prepare(config.Configuration.model_validate(table), Path())
-    same = json.dumps({"task": {"method": "fedavg", "seed": table["task"]["seed"]}, "data": table["data"]})
-    study = config.study(prepared, _CPU, _federation(same, table["model"]["name"]))
-    terms = prepared.agreement.terms
-    with tempfile.TemporaryDirectory() as parent:
-        start = run.starting_tensors(study)
-        folder = RunFolder.create(Path(parent) / "run", config.as_toml(prepared.configuration), terms, {}, start)
-        lines = [progress.metrics for progress in run.simulate(study, folder) if progress.metrics]
-    shown = [line for line in lines if "accuracy" in line or "loss" in line]
-    values = {name: tuple(line.get(name) for line in shown) for name in ("accuracy", "loss")}
-    seconds = math.fsum(line["seconds"] for line in lines)
-    return Trace(tuple(line["round"] for line in shown), values, seconds, _spent(prepared))
-
-
-@lru_cache(maxsize=1)
-def _federation(text: str, model: str) -> data.Federation:
-    """The data of a configuration, kept while the next run is on the same: some take long to unpack."""
-    table = {**json.loads(text), "model": {"name": model}}
-    prepared = config.prepare(config.Configuration.model_validate(table), Path())
-    return config.study(prepared, _CPU).federation
-
-
-def _spent(prepared: config.Prepared) -> str:
-    findings = find(Ledger.plan(prepared.agreement.terms), prepared.agreement.observers)
-    return ", ".join(
-        f"{observer} {finding.price.epsilon:.3g}" if math.isfinite(finding.price.epsilon) else f"{observer} none"
-        for finding in findings
-        for observer in finding.observers
-    )
-
-
-def carry_out(experiment: Experiment) -> Drawing:
-    """Train whatever is built, and draw it; what is not built is named.
-
-    Raises:
-        OnlookerError: as `train`.
-    """
-    left_out = [arm.name for arms in experiment.panels.values() for arm in arms if not arm.built]
-    missing = f" Not built yet, and left out: {', '.join(dict.fromkeys(left_out))}." if left_out else ""
-    count = len(experiment.seeds)
-    seeds = f" Mean of {count} seeds, with its 95 % confidence interval (Student)." if count > 1 else " One seed."
+    found = runs.of(experiment.jobs)
     panels: list[Panel] = []
     rows: list[Row] = []
+    every: list[tuple[Arm, Sequence[Trace]]] = []
     for title, arms in experiment.panels.items():
-        traced = [(arm, [train(arm.configuration, seed) for seed in experiment.seeds]) for arm in arms if arm.built]
+        traced = [(arm, [found[arm.job(seed)] for seed in experiment.seeds]) for arm in arms if arm.built]
+        every += traced
         if experiment.measure == "seconds":
             rows += [_timed(title, arm, traces) for arm, traces in traced]
         elif traced:
             panels.append(_panel(experiment, title, traced))
-    columns = ("data and printed epsilon", "run", "seconds", "half width, 95 %")
+    columns = ("data and target epsilon", "run", "seconds", "half width, 95 %")
     tables = (Table(columns, tuple(rows)),) if rows else ()
-    caption = f"{experiment.caption}{seeds}{missing}"
-    return Drawing(experiment.paper, experiment.name, experiment.title, caption, tuple(panels), tables)
+    tables += experiment.beside(every)
+    caption = f"{experiment.caption}{_seeds(experiment)}{_cost(experiment, every)}{_missing(experiment)}"
+    return Drawing(
+        experiment.paper, experiment.name, experiment.title, caption, tuple(panels), tables, experiment.options
+    )
 
 
-_Traced = Sequence[tuple[Arm, Sequence[Trace]]]
+def _seeds(experiment: Experiment) -> str:
+    count = len(experiment.seeds)
+    if count == 1:
+        return " One seed."
+    named = ", ".join(map(str, experiment.seeds[:-1])) + f" and {experiment.seeds[-1]}"
+    return f" Mean of the seeds {named}, with its 95 % confidence interval (Student)."
 
 
-def _panel(experiment: Experiment, title: str, traced: _Traced) -> Panel:
+def _cost(experiment: Experiment, traced: Traced) -> str:
+    """What the paper's size would take, by the rounds that were measured."""
+    if experiment.longer <= 1:
+        return ""
+    count = len(experiment.seeds)
+    seconds = math.fsum(mean_seconds(traces) * arm.configuration["task"]["rounds"] * count for arm, traces in traced)
+    return (
+        f" At the paper's local training a round of these networks takes {experiment.longer:.0f} times as long: by the "
+        f"rounds measured here, {experiment.longer * seconds / 3600:.0f} hours of one core for this figure, without "
+        "evaluations."
+    )
+
+
+def _missing(experiment: Experiment) -> str:
+    names = [arm.name for arms in experiment.panels.values() for arm in arms if not arm.built]
+    return f" Left out, for its package is not installed: {', '.join(dict.fromkeys(names))}." if names else ""
+
+
+def _panel(experiment: Experiment, title: str, traced: Traced) -> Panel:
     by_round = experiment.across == "round"
     series = [_by_round(experiment, arm, traces) for arm, traces in traced] if by_round else []
     if not by_round:
@@ -186,11 +173,17 @@ def _by_round(experiment: Experiment, arm: Arm, traces: Sequence[Trace]) -> Seri
     return _series(arm, traces[0].spent, traces[0].rounds, found)
 
 
-def _by_x(experiment: Experiment, traced: _Traced) -> Series:
+def _by_x(experiment: Experiment, traced: Traced) -> Series:
     """The last value of each arm against its x."""
     found = [interval([trace.values[experiment.measure][-1] for trace in traces]) for _, traces in traced]
-    spent = "; ".join(f"at {arm.x}: {traces[0].spent}" for arm, traces in traced)
+    each = [traces[0].spent for _, traces in traced]
+    at = "; ".join(f"at {_word(arm.x)}: {spent}" for (arm, _), spent in zip(traced, each, strict=True))
+    spent = at if len(set(each)) > 1 else each[0]
     return _series(traced[0][0], spent, cast(Any, [arm.x for arm, _ in traced]), found)
+
+
+def _word(x: float | str) -> str:
+    return f"{x:g}" if isinstance(x, float) else str(x)
 
 
 _Interval = tuple[float | None, float | None]
@@ -205,13 +198,15 @@ def _series(arm: Arm, spent: str, x: Sequence[float] | Sequence[str], found: Seq
 def label(arm: Arm, spent: str) -> str:
     """What kind of number a run of this arm is."""
     if arm.printed is None:
-        return f"measured; noise calibrated soundly, epsilon: {spent}"
+        return f"measured; {arm.how}: {spent}"
     return f"measured; noise for a printed epsilon of {arm.printed:g}, {LABEL}; sound epsilon: {spent}"
 
 
 def _timed(title: str, arm: Arm, traces: Sequence[Trace]) -> Row:
     mean, half = interval([trace.seconds for trace in traces])
-    return Row((title, arm.name, mean, half), "measured", f"{label(arm, traces[0].spent)}; wall clock of this machine")
+    return Row(
+        (title, arm.name, mean, half), "measured", f"{label(arm, traces[0].spent)}; processor time of this machine"
+    )
 
 
 def interval(values: Sequence[float | None]) -> _Interval:

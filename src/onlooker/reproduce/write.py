@@ -73,13 +73,13 @@ def _exact(value: Cell) -> str:
 
 
 def as_markdown(drawing: Drawing) -> str:
-    """The last point of every line, and every row of every table."""
+    """The last point of every curve, or all where each was trained, and every row of every table."""
     kind, number = drawing.name.split("-")
-    command = f"`onlooker reproduce {drawing.paper} --{kind} {number}`"
+    command = f"`onlooker reproduce {drawing.paper} --{kind} {number}{drawing.options}`"
     text = [f"## {kind.capitalize()} {number}: {drawing.title}", f"{drawing.caption} {command}"]
     for panel in drawing.panels:
         head = [panel.title or "series", f"at {panel.across}", panel.up, "what it is"]
-        text.append(_markdown(head, [_last(series) for series in panel.series]))
+        text.append(_markdown(head, [row for series in panel.series for row in _points(panel, series)]))
     for table in drawing.tables:
         rows = [[*map(_short, row.cells), row.label] for row in table.rows]
         text.append(_markdown([*table.columns, "what it is"], rows))
@@ -87,10 +87,16 @@ def as_markdown(drawing: Drawing) -> str:
     return "\n\n".join(text) + "\n"
 
 
-def _last(series: Series) -> list[str]:
-    half = series.half_widths[-1] if series.half_widths else None
-    value = _short(series.y[-1]) + (f" ± {half:.2g}" if half is not None else "")
-    return [series.name, _short(series.x[-1]), value, series.label]
+def _points(panel: Panel, series: Series) -> list[list[str]]:
+    """The last point of a curve, or every point of what was trained for each of them."""
+    chosen = range(len(series.x)) if series.kind == "measured" and panel.across != "round" else [-1]
+    return [_point(series, place) for place in chosen]
+
+
+def _point(series: Series, place: int) -> list[str]:
+    half = series.half_widths[place] if series.half_widths else None
+    value = _short(series.y[place]) + (f" ± {half:.2g}" if half is not None else "")
+    return [series.name, _short(series.x[place]), value, series.label]
 
 
 def _short(value: Cell) -> str:
