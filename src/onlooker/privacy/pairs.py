@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dp_accounting import DpEvent
 
 from onlooker.privacy.accounting import Price, price, so_far
-from onlooker.privacy.overlap import Decision, Path, decide
+from onlooker.privacy.overlap import Decision, Path, decide, reach, shortest
 from onlooker.privacy.overlap_plus import AsPrinted, as_printed
 from onlooker.privacy.senders import GroupFacts, State
 from onlooker.privacy.topology import Groups
@@ -60,10 +60,11 @@ def pair_of(terms: Terms, subject: int, observers: str, rounds: int, delta: floa
     seen = terms.observed(observers)
     if not terms.has_guarantee(subject, observers):
         return Pair(price(event, delta, terms.priced_adjacency), 0, 0, None)
-    if terms.adjacency != "zero-out" or seen >= set(groups.groups_of(subject)):
-        found = decided(terms, subject, seen, rounds, delta)
+    noiseless = any(channel.mechanism.noise_multiplier == 0 for channel in terms.channels)
+    if noiseless or terms.adjacency != "zero-out" or seen >= set(groups.groups_of(subject)):
         exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
-        return Pair(exact, sum(found.releases.values()), 1, found.path)
+        releases = sum(reach(groups, groups.first_like(subject), seen, rounds, _state(terms)).values())
+        return Pair(exact, releases, 1 if releases else 0, shortest(groups, subject, seen))
     if terms.within == "shared" and terms.interval > 1:
         return _printed(terms, groups, event, subject, seen, rounds, delta)
     found = decided(terms, subject, seen, rounds, delta)
@@ -82,9 +83,12 @@ def decided(terms: Terms, subject: int, seen: frozenset[int], rounds: int, delta
     """By the theorems alone, from Rényi's divergences."""
     groups = terms.topology
     assert isinstance(groups, Groups)
-    state: State = "nothing" if terms.training.keeps == "nothing" else "per-group"
     own = tuple(channel.multiplier(subject) for channel in terms.channels)
-    return _decided(groups, facts_of(terms), groups.first_like(subject), seen, rounds, delta, state, own)
+    return _decided(groups, facts_of(terms), groups.first_like(subject), seen, rounds, delta, _state(terms), own)
+
+
+def _state(terms: Terms) -> State:
+    return "nothing" if terms.training.keeps == "nothing" else "per-group"
 
 
 @lru_cache(maxsize=65536)
@@ -137,15 +141,13 @@ def because(terms: Terms, subject: int, observers: str, pair: Pair, seen: str) -
     if math.isinf(pair.price.epsilon):
         return f"no guarantee: {_why_none(terms, subject, observers, seen)}"
     if not pair.releases:
-        return f"{seen}; no release reaches it in time"
+        return f"{seen}, and no release reaches it in time"
     count = "1 release" if pair.releases == 1 else f"{pair.releases} releases"
-    hidden = "takes part unseen" if terms.amplified(subject, observers) else "is seen taking part"
-    words = (
-        f"{seen}; {count} of the groups of a client that {hidden} can reach it{_way(pair)}, by theorem {pair.theorem}"
-    )
-    if pair.assumed is None:
-        return words
-    return f"{words}; {pair.assumed:.2f} if an interval moved by sqrt(S) clips alone, which is assumed, not proven"
+    known = f"theorem {pair.theorem}"
+    if pair.assumed is not None:
+        known += f", or {pair.assumed:.2f} if an interval moved by sqrt(S) clips alone, which is assumed and not proven"
+    hidden = "hidden" if terms.amplified(subject, observers) else "seen"
+    return f"{seen}, {count}{_way(pair)} ({known}); participation is {hidden}"
 
 
 def _way(pair: Pair) -> str:
