@@ -225,7 +225,8 @@ class RunFolder:
             self._store(_kept_name(round), kept, round)
         self._store("model.safetensors", tensors, round)
         for older in (*self.path.glob("kept.*.safetensors"), *self.path.glob("noise.*.safetensors")):
-            if older.name.split(".")[1] != str(round):
+            number = older.name.split(".")[1]
+            if number.isdecimal() and int(number) < round:  # a later one may be charged, and noise go on from it
                 older.unlink(missing_ok=True)
 
     def _store(self, name: str, tensors: Mapping[str, Array], round: int) -> None:
