@@ -15,7 +15,11 @@ from onlooker.methods.method import Local
 from onlooker.privacy.accounting import price
 from onlooker.privacy.allocation import RandomAllocationDpEvent
 from onlooker.privacy.ledger import Ledger
-from onlooker.privacy.rounds import CountedDpEvent
+from onlooker.privacy.losses import intervals
+from onlooker.privacy.random import Seeded
+from onlooker.privacy.records import WithoutReplacement, WithReplacement
+from onlooker.privacy.rounds import CountedDpEvent, Round
+from onlooker.privacy.statement import find
 from onlooker.round import play
 from playing import begin
 
@@ -162,3 +166,59 @@ def test_an_interval_moves_by_the_bounds_of_all_members():
     assert moved == pytest.approx(4.1, rel=1e-3)
     found = epsilon_of("dp-ogl-plus", 0, "client:5", rounds=8, privacy__noise_multiplier=20.0, **settings)
     assert found >= get_epsilon_gaussian(20.0 / (4.1 * math.sqrt(3)), DELTA) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("observers, unknown", [("client:1", 4), ("client:1+client:2", 3), ("client:4", 4)])
+def test_whoever_knows_its_own_coin_counts_the_others_alone(observers, unknown):
+    settings = {"privacy__divisor": '"realised"', "privacy__noise_multiplier": 1.0, "rounds": 2}
+    fewer = epsilon_of("ms-pafl", 0, "public", data__clients=unknown, **settings)
+    assert epsilon_of("ms-pafl", 0, observers, data__clients=5, **settings) == fewer
+    assert epsilon_of("ms-pafl", 0, "public", data__clients=5, **settings) != fewer
+
+
+# What is calibrated, and what is drawn, is for everybody who is priced
+
+
+def test_a_target_is_kept_for_the_twin_of_a_client_that_looks_on():
+    """Clients 0 and 1 alone have the longest rows; with 0 among the observers, 1 still counts."""
+    settings = {"privacy__epsilon": 3.0, "privacy__observers": '["client:0"]'}
+    found = epsilon_of("ms-pafl", 1, "client:0", privacy__clip=[1.0, 1.0, 0.1, 0.1, 0.1, 0.1], **settings)
+    assert 2.99 < found <= 3.0
+
+
+@pytest.mark.parametrize("kind", [WithoutReplacement, WithReplacement])
+def test_a_record_of_a_small_client_is_used_no_more_often_than_is_priced(kind):
+    """Ten records where the public knows of forty places."""
+    batches, rounds = kind(steps=3, batch_size=4), 2000
+    stream, used = Seeded(3).stream("records", 1, "client:0"), 0
+    for _ in range(rounds):
+        used += sum(0 in batch for batch in batches.draw(10, 40, stream)) > 0
+    priced = batches.rate(40)
+    probability = binom.cdf(used, rounds, priced)
+    assert 1e-4 < probability < 1 - 1e-4
+    assert binom.cdf(used, rounds, 1.3 * priced) < 1e-4 and binom.sf(used, rounds, 0.7 * priced) < 1e-4
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-3])
+def test_rare_coins_whose_number_is_seen_are_priced_on_a_grid_of_few_points(rate):
+    wide, tail = intervals(((Round("counted", rate, 0.5, population=6), 20),), -30)[1], 30.0
+    assert (2 * 0.5 * math.sqrt(2 * tail) + 0.5) / wide < 2**17
+
+
+# Who hosts a server sees what it sees, and has no guarantee against it
+
+
+def test_a_host_is_listed_without_a_guarantee_against_the_server_it_hosts():
+    terms = prepared("feddecouple", servers__hosted_by='["client:3", "client:4"]').agreement.terms
+    found = {finding.subjects: finding.price.epsilon for finding in find(Ledger.plan(terms), ["aux:0"])}
+    assert found.pop((3,)) == math.inf and set(found) == {(0, 1, 2, 4, 5)} and all(map(math.isfinite, found.values()))
+
+
+def test_a_host_sees_the_releases_of_all_groups():
+    settings = {"groups__members": "[[0,1,2],[2,3],[3,4,5]]", "groups__mixing_period": 3}
+    settings |= {"servers__hosted_by": '["client:0", "client:1"]', "privacy__noise_multiplier": 2.0}
+    terms = prepared("dp-ogl", **settings).agreement.terms
+    assert terms.observed("client:0") == terms.observed("aux:1") == frozenset({0, 1, 2})
+    assert terms.observed("client:5") == frozenset({2})
+    ledger = Ledger.plan(terms)
+    assert ledger.epsilon(5, "client:0") == ledger.epsilon(5, "aux:0") > 0 == ledger.epsilon(0, "client:5")
