@@ -116,11 +116,7 @@ def resume(
             config.parse(opened.configuration(), options, str(folder / "run.toml")) for options in ((), settings or ())
         )
         prepared = config.prepare(asked, folder)
-        changed = run.difference(opened.terms(), prepared.agreement.terms)
-        if changed:
-            raise TermsError(
-                f"{folder} was begun under other terms, which a resumed run cannot change: {'; '.join(changed)}."
-            )
+        _refuse_other_terms(opened, prepared)
         if others := config.changed(recorded, asked):
             raise TermsError(f"{folder} would be another run, not a resumed one, with {'; '.join(others)}.")
         _go(prepared, config.study(prepared, _device(device)), opened)
@@ -136,6 +132,7 @@ def export(
     with _sentences():
         opened = RunFolder.open(folder)
         prepared = config.prepare(config.parse(opened.configuration(), (), str(folder / "run.toml")), folder)
+        _refuse_other_terms(opened, prepared)
         client = _client(to, opened.terms().clients, "--to")
         place, commit = out or Path(f"client-{client}.safetensors"), opened.commit()
         try:
@@ -180,6 +177,12 @@ def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
         console.print(f"Seed {prepared.configuration.task.seed}: a study, which protects nobody.", highlight=False)
     console.print(f"report {page}", soft_wrap=True, highlight=False)
     print(folder.path)
+
+
+def _refuse_other_terms(opened: RunFolder, prepared: Prepared) -> None:
+    changed = run.difference(opened.terms(), prepared.agreement.terms)
+    if changed:
+        raise TermsError(f"{opened.path} was begun under other terms, which cannot change: {'; '.join(changed)}.")
 
 
 def _prepare(file: Path, settings: list[str] | None) -> Prepared:

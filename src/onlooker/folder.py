@@ -206,8 +206,7 @@ class RunFolder:
 
     def noise(self, round: int) -> dict[str, Array]:
         """What noising parties remember after a round, by name; empty where they remember nothing."""
-        name = f"noise.{round}.safetensors"
-        return self._load(name)[0] if (self.path / name).exists() else {}
+        return self._load(name)[0] if (self.path / (name := f"noise.{round}.safetensors")).exists() else {}
 
     def charge(self, release: Release, noise: Mapping[str, Array] | None = None) -> None:
         """Put a release on the ledger, and first what later noise will rest on; it may be used once this returns."""
@@ -224,9 +223,10 @@ class RunFolder:
         if kept:
             self._store(_kept_name(round), kept, round)
         self._store("model.safetensors", tensors, round)
-        for older in (*self.path.glob("kept.*.safetensors"), *self.path.glob("noise.*.safetensors")):
-            if older.name.split(".")[1] != str(round):
-                older.unlink(missing_ok=True)
+        for found in (*self.path.glob("kept.*.safetensors"), *self.path.glob("noise.*.safetensors")):
+            number = found.name.split(".")[1]
+            if number.isdecimal() and int(number) < round:  # a later one may be charged, and noise go on from it
+                found.unlink(missing_ok=True)
 
     def _store(self, name: str, tensors: Mapping[str, Array], round: int) -> None:
         with self._writing(name):

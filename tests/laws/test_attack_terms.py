@@ -89,6 +89,20 @@ def test_whoever_a_short_client_displaces_may_be_long():
     assert brentq(excess, 0, 10) > 2 * priced.epsilon
 
 
+def test_a_client_that_comes_displaces_one_whom_observers_may_know():
+    """One of three is drawn, of whom two look on and were not: the third was there, or the subject was in its place.
+
+    So the sum is moved by 2, not by the one bound that nobody displaced would cost.
+    """
+    with pytest.raises(UnpricedError, match="fixed-size"):
+        terms(channel(), FixedSize(5), adjacency="add-or-remove")
+    assert terms(channel(), COINS, adjacency="add-or-remove").has_guarantee(0, "public")
+    x, delta = np.linspace(-14, 14, 280_001), 1e-3
+    come, gone = (norm.pdf(x, 1) + norm.pdf(x, -1)) / 2, norm.pdf(x, -1)
+    unsampled = price(GaussianDpEvent(1.0), delta, "add-or-remove").epsilon
+    assert np.maximum(come - np.exp(unsampled) * gone, 0).sum() * (x[1] - x[0]) > 2 * delta
+
+
 def test_a_client_that_goes_takes_its_noise_along():
     """So with noise by clients nothing like one Gaussian separates neighbours of which one lacks the client."""
     for sampling in (ALL, COINS, FixedSize(5)):

@@ -49,7 +49,7 @@ def _share(split: SplitTable) -> float:
     """The public share: a number, or "d_alpha:d_p" as MS-PAFL writes it."""
     if isinstance(split.ratio, str):
         found = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?):([0-9]+(?:[.][0-9]+)?)", split.ratio)
-        if not found or float(found[2]) <= 0:
+        if not found or not 0 < float(found[2]) < math.inf:
             raise ConfigError(
                 f'split.ratio = "{split.ratio}" must be private to public, such as "1:9", or the public share.'
             )
@@ -85,7 +85,16 @@ def topology_of(configuration: Configuration, kind: Kind) -> Star | Groups:
     for key, given in {"rate": table.rate, "clip": table.clip, "noise-multiplier": table.noise_multiplier}.items():
         if given is not None and len(given) != count:
             raise TermsError(f"groups.{key} names {len(given)} values for {count} groups; name one each.")
+    for clip in table.clip or ():
+        _check.positive(groups__clip=clip)
+    for multiplier in table.noise_multiplier or ():
+        _check.positive(groups__noise_multiplier=multiplier)
     if table.rate is not None:
+        sampling = configuration.sampling.clients
+        if sampling is not None and sampling.name == "all":
+            raise TermsError(
+                f'groups.rate = {table.rate} means nothing with sampling.clients.name = "all"; leave one of them out.'
+            )
         for rate in table.rate:
             _check.rate(groups__rate=rate)
         groups = replace(groups, rates=tuple(table.rate))
@@ -107,6 +116,7 @@ def _members(configuration: Configuration, table: GroupsTable) -> tuple[tuple[in
     _check.one_of(BUILDERS, groups__structure=table.structure or "")
     if table.groups is None:
         raise ConfigError(f'groups.groups is missing; name how many groups the "{table.structure}" has.')
+    _check.at_most(configuration.data.clients + 1, groups__groups=table.groups)
     return BUILDERS[table.structure or ""](configuration.data.clients, table.groups, table.overlap)
 
 

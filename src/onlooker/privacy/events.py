@@ -26,6 +26,7 @@ from onlooker.privacy.composition import composed
 from onlooker.privacy.observers import Coalition, View, see
 from onlooker.privacy.rounds import CountedDpEvent
 from onlooker.privacy.sampling import ClientSampling, FixedSize, Poisson
+from onlooker.privacy.schedules import RandomAllocation
 from onlooker.privacy.senders import State
 from onlooker.privacy.topology import Groups
 
@@ -64,16 +65,20 @@ def of_round(terms: Terms, subject: int, observers: str) -> DpEvent:
 def _amplified(terms: Terms, sampling: ClientSampling, event: DpEvent, subject: int, accomplices: int) -> DpEvent:
     """By the subject's coin, which these observers do not see; with a realised divisor they see how many there were.
 
-    Given the count, coins of one rate leave a uniform cohort of that size (rule 2b); where rates differ the cohort is
-    not uniform, and nothing is claimed. Nor is it where the count is known and clients keep a private part: who was
-    drawn then tells who was not, and later rows carry it along (rule 6).
+    Given the count, coins of one rate leave a uniform cohort of that size (rule 2b). Nothing is claimed where rates
+    differ, for then the cohort is not uniform; where bounds differ, for whom the subject displaces may send a longer
+    row; where clients pick their rounds for the whole run, for counts then tie one round's cohort to another's; and
+    where the count is known and clients keep a private part, for who was drawn tells who was not, and later rows carry
+    it along (rule 6).
     """
     stateless = terms.training.keeps == "nothing"
     if isinstance(sampling, FixedSize) and not stateless:
         return event
-    if terms.counted == "public" or not isinstance(sampling, Poisson):
+    if terms.counted == "public" or not isinstance(sampling, (Poisson, RandomAllocation)):
         return sampling.amplified(event, subject, terms.clients, accomplices)
-    if not stateless or isinstance(sampling.rate, tuple):
+    bounds = [channel.bounds for channel in terms.channels]
+    differ = any(isinstance(some, tuple) and len(set(some)) > 1 for some in bounds)
+    if isinstance(sampling, RandomAllocation) or isinstance(sampling.rate, tuple) or differ or not stateless:
         return event
     return CountedDpEvent(terms.clients - accomplices, sampling.rate, event)
 
@@ -116,21 +121,22 @@ def _sees_within(terms: Terms, groups: Groups, subject: int, coalition: Coalitio
 def _release(terms: Terms, subject: int, group: int, coalition: Coalition) -> DpEvent:
     """One release of a group."""
     (channel,) = terms.channels_of(group)
-    view: View = see(channel, terms.sampling, terms.clients, subject, coalition)
-    met = view.noise * channel.multiplier(subject) * _coupling(terms, group)
-    event = channel.mechanism.event(met)
+    view: View = see(channel, terms.sampling, terms.members(group), subject, coalition)
+    event = channel.mechanism.event(view.noise * _met(terms, group, subject))
     return event if view.participation else _amplified(terms, terms.sampling_of(group), event, subject, 0)
 
 
-def _coupling(terms: Terms, group: int) -> float:
-    """How much less noise counts where an interval shares sums: the others then start from what the subject moved.
+def _met(terms: Terms, group: int, subject: int) -> float:
+    """The noise of a release over how far the subject moves it; more than by its own row where an interval shares sums.
 
-    Each of the others may change its total from one end of its ball to the other, so the sum moves by 1 + 2 k' times
-    the clip, with k' others at the most.
+    The others then start from what the subject moved, and each of them may change its total from one end of its ball
+    to the other: the sum moves by the subject's bound and by twice that of every other member, which may be larger.
     """
-    if terms.within == "alone" or terms.interval == 1:
-        return 1.0
-    return 1 / (1 + 2 * (len(terms.members(group)) - 1))
+    (channel,) = terms.channels_of(group)
+    own = channel.multiplier(subject)
+    if terms.within == "alone" or terms.interval == 1 or own <= 0:
+        return own
+    return 1 / (1 / own + 2 * sum(1 / channel.multiplier(one) for one in terms.members(group) if one != subject))
 
 
 def amplified(terms: Terms, subject: int, observers: str) -> bool:

@@ -51,7 +51,7 @@ def intervals(rounds: Rounds, log_tail: int) -> tuple[float, float]:
     variance, count = sum(n * _variance(round) for round, n in rounds), sum(n for _, n in rounds)
     fine = min(_WIDEST, max(_NARROWEST, math.sqrt(variance / count) / _FINENESS))
     spread = -float(special.ndtri_exp(log_tail))
-    reach = max(_loss(r.rate, r.shift * (1 if r.kind in ("plain", "poisson") else 2), spread) for r, _ in rounds)
+    reach = max(_loss(_most(r), r.shift * (1 if r.kind in ("plain", "poisson") else 2), spread) for r, _ in rounds)
     return fine, max(fine, reach / _MOST_POINTS, 20 * math.sqrt(variance) / (4 * _MOST_POINTS))
 
 
@@ -69,6 +69,11 @@ def _distribution(round: Round, interval: float, log_tail: int) -> PrivacyLossDi
         sampling_prob=round.rate,
         neighboring_relation=Relation.REPLACE_ONE if round.kind == "poisson-replaced" else Relation.ADD_OR_REMOVE_ONE,
     )
+
+
+def _most(round: Round) -> float:
+    """The largest rate that an output can tell: where the number of drawn units is seen, it may be all of them."""
+    return 1.0 if round.population else round.rate
 
 
 def _variance(round: Round) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -128,8 +128,8 @@ class View:
     because: str
 
 
-def see(channel: Channel, sampling: ClientSampling, clients: int, subject: int, coalition: Coalition) -> View:
-    """What the coalition sees of the subject, one of `clients`, through this channel, by the rows of `TABLE`."""
+def see(channel: Channel, sampling: ClientSampling, members: Sequence[int], subject: int, coalition: Coalition) -> View:
+    """What the coalition sees of the subject, one of the `members` who feed this channel, by the rows of `TABLE`."""
     coalition = _with_hosts(channel, coalition)
     if subject in coalition.clients:
         return View(0.0, True, len(coalition.clients), False, "holds the data itself")
@@ -141,7 +141,7 @@ def see(channel: Channel, sampling: ClientSampling, clients: int, subject: int, 
     if sampling.name == "cyclic":
         sights.append(_SCHEDULE)
     return View(
-        noise=min(_noise_left(channel, sampling, clients, coalition, sight) for sight in sights),
+        noise=min(_noise_left(channel, sampling, members, coalition, sight) for sight in sights),
         participation=any(sight.participation and not _is_covered(sampling, sight) for sight in sights),
         accomplices=len(coalition.clients),
         computational=channel.summation.name == "shares" and bool({"relay", "auxiliary server"} & set(roles)),
@@ -182,17 +182,19 @@ def _is_covered(sampling: ClientSampling, sight: Sight) -> bool:
     return sampling.cover_traffic and sight is not _DRAWS
 
 
-def _noise_left(channel: Channel, sampling: ClientSampling, clients: int, coalition: Coalition, sight: Sight) -> float:
+def _noise_left(
+    channel: Channel, sampling: ClientSampling, members: Sequence[int], coalition: Coalition, sight: Sight
+) -> float:
     if sight.sees == "raw":
         return 0.0
     if isinstance(channel.summation, Shared) and channel.noised_by == "servers":
         return channel.summation.noise_left(len(coalition.servers))
     if channel.noised_by == "server" or sight.sees == "rows":
         return 1.0
-    return math.sqrt(_honest_rows(channel, sampling, clients, coalition))
+    return math.sqrt(_honest_rows(channel, sampling, members, coalition))
 
 
-def _honest_rows(channel: Channel, sampling: ClientSampling, clients: int, coalition: Coalition) -> int:
+def _honest_rows(channel: Channel, sampling: ClientSampling, members: Sequence[int], coalition: Coalition) -> int:
     """How many noisy rows a release holds at the least, beside those whose noise the coalition can subtract.
 
     Where coins decide there may be none but the subject's; where bounds differ, so do the rows' noises, and only the
@@ -202,14 +204,14 @@ def _honest_rows(channel: Channel, sampling: ClientSampling, clients: int, coali
         return 1
     match sampling:
         case Everyone():
-            sure = clients
+            sure = len(members)
         case FixedSize(size=size):
             sure = size
         case Cyclic(period=period):
-            sure = clients // period
+            sure = len(members) // period
         case _:
             sure = 1
-    return max(1, sure - len(coalition.clients))
+    return max(1, sure - sum(client in members for client in coalition.clients))
 
 
 def _reasons(sights: list[Sight]) -> str:

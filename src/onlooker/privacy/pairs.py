@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dp_accounting import DpEvent
+from dp_accounting import DpEvent, NoOpDpEvent
 
 from onlooker.privacy.accounting import Price, price, so_far
 from onlooker.privacy.overlap import Decision, Path, decide, reach, shortest
@@ -60,6 +60,8 @@ def pair_of(terms: Terms, subject: int, observers: str, rounds: int, delta: floa
     seen = terms.observed(observers)
     if not terms.has_guarantee(subject, observers):
         return Pair(price(event, delta, terms.priced_adjacency), 0, 0, None)
+    if isinstance(event, NoOpDpEvent):
+        return Pair(Price(0.0, delta, "rdp"), 0, 0, shortest(groups, subject, seen))
     noiseless = any(channel.mechanism.noise_multiplier == 0 for channel in terms.channels)
     if noiseless or terms.adjacency != "zero-out" or seen >= set(groups.groups_of(subject)):
         exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
@@ -69,8 +71,6 @@ def pair_of(terms: Terms, subject: int, observers: str, rounds: int, delta: floa
         return _printed(terms, groups, event, subject, seen, rounds, delta)
     found = decided(terms, subject, seen, rounds, delta)
     releases = sum(found.releases.values())
-    if not releases:
-        return Pair(Price(0.0, delta, "rdp"), 0, 0, found.path)
     best = Price(found.epsilon, delta, "rdp")
     if so_far(event, delta, terms.priced_adjacency) * _COULD_WIN < found.epsilon:
         exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
@@ -121,8 +121,6 @@ def _printed(
     found = _as_printed(terms, groups, subject, seen, rounds, delta)
     way = decided(terms, subject, seen, rounds, delta)
     releases = sum(found.releases.values())
-    if not releases:
-        return Pair(Price(0.0, delta, "rdp"), 0, 0, way.path)
     exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
     best = min(exact, Price(found.epsilon, delta, "rdp"), key=lambda one: one.epsilon)
     return Pair(best, releases, 1, way.path, found.assumed)

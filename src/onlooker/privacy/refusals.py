@@ -145,6 +145,12 @@ def _refuse_neighbours(terms: Terms, channel: Channel) -> None:
             'privacy.adjacency = "add-or-remove" has no price where privacy.noised-by = "clients": a client that goes '
             'takes its noise along, and noise that is less tells that it went; write "zero-out" or "replace-one".'
         )
+    if terms.unit == "client" and terms.adjacency == "add-or-remove" and terms.sampling.name == "fixed-size":
+        raise UnpricedError(
+            'privacy.adjacency = "add-or-remove" has no price with sampling.clients.name = "fixed-size", where one '
+            'that comes takes the place of another, whom observers may know: write "zero-out" or "replace-one", or '
+            'name = "poisson".'
+        )
     differ = isinstance(channel.bounds, tuple) and len(set(channel.bounds)) > 1
     if terms.sampling.name == "fixed-size" and differ and channel.noised_by != "clients":
         raise UnpricedError(

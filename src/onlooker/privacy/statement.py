@@ -143,8 +143,8 @@ def _because(terms: Terms, subject: int, observer: str) -> str:
             return (
                 f"{seen}; clients keep a private part and the size of cohorts is known, so {most} rounds count in full"
             )
-        case _ if terms.sampling.name == "poisson":
-            return f"{seen}; rates differ and the number that takes part is seen, so {most} rounds count in full"
+        case _ if terms.counted == "realised" and terms.sampling.name in ("poisson", "random-allocation"):
+            return f"{seen}; the number that takes part is seen, which may tell who: up to {most} rounds count in full"
         case _:
             return f"{seen}; every client takes part in every round"
 

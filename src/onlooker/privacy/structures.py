@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -76,23 +77,23 @@ def regions(path: Path) -> Members:
     """
     try:
         lines = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"groups.path = {path} cannot be read: {error}.") from error
     if not lines or [word.strip() for word in lines[0]] != ["client", "group"]:
         raise DataError(f'groups.path = {path} must start with the line "client,group".')
-    found: dict[str, list[int]] = {}
+    found: dict[str, set[int]] = {}
     for number, line in enumerate(lines[1:], start=2):
         if not line:
             continue
         words = [word.strip() for word in line]
-        if len(words) != 2 or not (words[0].isascii() and words[0].isdigit()) or not words[1]:
+        if len(words) != 2 or not re.fullmatch("[0-9]{1,9}", words[0]) or not words[1]:
             raise DataError(
-                f'groups.path = {path}, line {number}: "{",".join(line)}" is not a client\'s number and a group.'
+                f'groups.path = {path}, line {number}: "{",".join(line):.80}" is not a client\'s number and a group.'
             )
         client = int(words[0])
-        if client in found.setdefault(words[1], []):
+        if client in found.setdefault(words[1], set()):
             raise DataError(f"groups.path = {path}, line {number}: client {client} is in group {words[1]} already.")
-        found[words[1]].append(client)
+        found[words[1]].add(client)
     if not found:
         raise DataError(f"groups.path = {path} names no client; write a line for each client of each group.")
     return tuple(tuple(sorted(group)) for group in found.values())

@@ -57,7 +57,7 @@ def _different(terms: Terms, observers: Sequence[str]) -> list[tuple[int, str]]:
     found: dict[Hashable, tuple[int, str]] = {}
     for observer in observers:
         kinds = {terms.kind_of(subject): subject for subject in reversed(range(terms.clients))}
-        hidden = [int(name[7:]) for name in observer.split("+") if name.startswith("client:")]
+        hidden = sorted(terms.coalition(observer).clients)
         for subject in {*kinds.values(), *_twins(terms, hidden)} - set(hidden):
             if terms.has_guarantee(subject, observer):
                 price = terms.signature(subject, observer)

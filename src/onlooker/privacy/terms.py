@@ -172,8 +172,8 @@ class Terms:
             TermsError: if a name is not known.
         """
         coalition = self.coalition(observers)
-        fed = (channel for group in self.topology.groups_of(subject) for channel in self.channels_of(group))
-        return tuple(see(channel, self.sampling, self.clients, subject, coalition) for channel in fed)
+        fed = [(group, one) for group in self.topology.groups_of(subject) for one in self.channels_of(group)]
+        return tuple(see(one, self.sampling, self.members(group), subject, coalition) for group, one in fed)
 
     @property
     def priced_adjacency(self) -> Adjacency:

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from onlooker import config
 from onlooker.cli import app
 from onlooker.errors import OnlookerError
+from onlooker.privacy.ledger import Ledger
+from onlooker.privacy.statement import find
 
 GOOD = """
 [task]
@@ -157,3 +159,59 @@ def test_the_real_command_never_shows_a_traceback(tmp_path):
         assert (result.returncode, result.stdout) == (2, "")
         assert result.stderr.startswith("onlooker: error: ") and result.stderr.count("\n") == 1
         assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]
+
+
+IN_GROUPS = GOOD.replace("feddecouple", "dp-ogl") + "[groups]\n"
+MEMBERS = "members = [[0,1,2,3,4],[4,5,6,7,8,9]]\n"
+SPLIT = GOOD.replace("feddecouple", "ms-pafl") + "[split]\n"
+TABLES = {
+    "more groups than can be dealt": (IN_GROUPS + 'structure = "grid"\ngroups = 1000000000000', "groups.groups"),
+    "noise that one group lacks": (
+        (IN_GROUPS + MEMBERS + "noise-multiplier = [0.0, 1.0]").replace("noise-multiplier = 2.064\n", ""),
+        "groups.noise-multiplier = 0.0",
+    ),
+    "a clip that bounds nothing": (IN_GROUPS + MEMBERS + "clip = [1.0, inf]", "groups.clip = inf"),
+    "rates where all take part": (
+        IN_GROUPS + MEMBERS + 'rate = [0.5, 0.5]\n[sampling.clients]\nname = "all"',
+        "groups.rate = [0.5, 0.5]",
+    ),
+    "a ratio of infinities": (SPLIT + f'ratio = "1:{"9" * 400}"', "split.ratio"),
+    "a client that is a word": (
+        GOOD.replace("noise-multiplier = 2.064", 'epsilon = 3.0\nobservers = ["client:abc"]'),
+        'observer "client:abc"',
+    ),
+    "a client of thousands of digits": (
+        GOOD.replace("noise-multiplier = 2.064", f'epsilon = 3.0\nobservers = ["client:{NINES}"]'),
+        'observer "client:999',
+    ),
+}
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_hostile_table_gets_one_sentence(tmp_path, monkeypatch, name, command):
+    text, said = TABLES[name]
+    assert said in refused(tmp_path, monkeypatch, text, command=command)
+
+
+REGIONS = {
+    "digits without end": f"0,a\n{NINES},a\n",
+    "a name without end": f"0,{'a' * 200_000}\n",
+    "digits of another script": "１,a\n",
+}
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_a_hostile_file_of_regions_gets_one_sentence(tmp_path, name):
+    path = tmp_path / "regions.csv"
+    path.write_text("client,group\n" + REGIONS[name])
+    with pytest.raises(OnlookerError, match="groups.path = ") as caught:
+        config.prepare(config.parse(IN_GROUPS + 'path = "regions.csv"'), tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_noise_at_all_still_tells_whom_nothing_reaches():
+    text = IN_GROUPS.replace("2.064", "0.0") + MEMBERS.replace("[4,", "[") + "mixing-period = 2\n"
+    prepared = config.prepare(config.parse(text), Path())
+    found = find(Ledger.plan(prepared.agreement.terms), ["client:9"], [0, 5])
+    assert [finding.price.epsilon for finding in found] == [0.0, float("inf")]
