@@ -56,6 +56,18 @@ class Stream:
             continue
         return drawn % bound
 
+    def places(self, bound: int, count: int) -> NDArray[np.int64]:
+        """`int64[count]`, each exactly uniform on 0 to bound - 1 (by rejection); `bound` is at most 2^63.
+
+        >>> Stream(bytes(32)).places(10, 3).tolist()
+        [6, 7, 9]
+        """
+        drawn = self.integers(count)
+        if rest := 2**64 % bound:
+            while (outside := drawn >= np.uint64(2**64 - rest)).any():
+                drawn[outside] = self.integers(int(outside.sum()))
+        return (drawn % np.uint64(bound)).astype(np.int64)
+
     def coins(self, rate: float, count: int) -> NDArray[np.bool_]:
         """`bool[count]`, each true with probability floor(2^64 rate) / 2^64: exact down to a rate of 2^-11.
 

@@ -88,8 +88,7 @@ class WithReplacement:
     def draw(self, count: int, slots: int, stream: Stream) -> Batches:
         """As for `WithoutReplacement`, each place drawn anew."""
         places = max(count, slots)
-        drawn = [stream.below(places) for _ in range(self.steps * self.batch_size)]
-        parts = np.array(drawn, dtype=np.int64).reshape(self.steps, self.batch_size)
+        parts = stream.places(places, self.steps * self.batch_size).reshape(self.steps, self.batch_size)
         return [part[part < count] for part in parts if (part < count).any()]
 
     def amplified(self, event: DpEvent, records: int) -> DpEvent:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 
+import numpy as np
 import pytest
 
 from onlooker.privacy.random import Seeded, Stream, System
@@ -71,3 +72,26 @@ def test_a_coin_never_falls_more_often_than_it_is_priced():
         assert Fixed(edge - 1).coins(rate, 1)[0] and not Fixed(edge).coins(rate, 1)[0]
         assert edge <= rate * 2**64
     assert Stream(bytes(32)).coins(1.0, 5).all()
+
+
+@pytest.mark.parametrize("bound", [1, 3, 8, 10])
+def test_places_are_uniform(bound):
+    """Each as often as the others within five standard deviations; a generator that leaves one out is seen."""
+    drawn = Seeded(5).stream("places").places(bound, 20_000)
+    counts = np.bincount(drawn, minlength=bound)
+    spread = 5 * (20_000 / bound) ** 0.5 + 1e-9
+    assert len(counts) == bound and np.all(np.abs(counts - 20_000 / bound) <= spread)
+
+
+def test_a_place_beyond_the_last_whole_multiple_is_drawn_again():
+    """2^64 - 1 is no whole number of times 3 away from 0: taken as it is, it would make one place likelier."""
+
+    class Scripted(Stream):
+        def __init__(self):
+            self.left = [2**64 - 1, 7, 4]
+
+        def integers(self, count):
+            taken, self.left = self.left[:count], self.left[count:]
+            return np.array(taken, dtype=np.uint64)
+
+    assert Scripted().places(3, 2).tolist() == [1, 1]
