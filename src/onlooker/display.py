@@ -33,6 +33,7 @@ from onlooker.privacy.statement import Finding, Worst, ranges, signatures, worst
 from onlooker.privacy.terms import Terms
 from onlooker.run import Progress
 
+_WIDEST_NAME = 26
 _MOST_RUNS = 3
 """The most ranges of clients that a line of the table names, or one more."""
 
@@ -61,23 +62,32 @@ def show_findings(console: Console, ledger: Ledger, findings: Sequence[Finding])
     table.title = f"What each observer can learn about one {_unit(terms.unit)}"
     headings = (*(["about"] if many else []), "observer", "epsilon", *(["others"] if grouped else []))
     for heading in (*headings, "guarantee", "because"):
-        table.add_column(heading, justify="right" if heading in ("epsilon", "others") else "left", overflow="fold")
+        width = min(_WIDEST_NAME, max(len(name) for row in rows for name in row.observers)) if rows else None
+        table.add_column(
+            heading,
+            justify="right" if heading in ("epsilon", "others") else "left",
+            overflow="fold",
+            min_width=width if heading == "observer" else None,
+        )
     for row, (reason, _, tail) in zip(rows, reasons, strict=True):
         because = f"{reason}; {tail}" if tail and len(shared) != 1 else reason
         value = number(row.finding.price.epsilon)
         others = [_least(row)] if grouped else []
-        about = [_about(row)] if many else []
-        table.add_row(*about, "\n".join(row.observers), value, *others, row.finding.guarantee, because)
+        for names, subjects in _lines(row):
+            about = [_runs(subjects)] if many else []
+            table.add_row(*about, names, value, *others, row.finding.guarantee, because)
+            because = ""  # said once for observers that share it
     console.print(table)
     common = [f"{tail[0].upper()}{tail[1:]}." for tail in shared] if len(shared) == 1 else []
     for line in (*common, *_summary(ledger, findings)):
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def _about(row: Worst) -> str:
-    """Whose data, a line for each observer where they differ."""
-    lines = [_runs(subjects) for subjects in row.subjects]
-    return "\n".join(lines) if len(set(lines)) > 1 else lines[0]
+def _lines(row: Worst) -> list[tuple[str, Sequence[int]]]:
+    """Observers with whom it is about, a line for each where they differ."""
+    if len(set(row.subjects)) == 1:
+        return [("\n".join(row.observers), row.subjects[0])]
+    return list(zip(row.observers, row.subjects, strict=True))
 
 
 def _runs(subjects: Sequence[int]) -> str:

@@ -67,7 +67,8 @@ def mechanism_of(configuration: Configuration, multiplier: float) -> Mechanism:
     if name == "banded":
         if privacy.bands is None:
             raise ConfigError(
-                "privacy.bands is missing; name how many rounds noise reaches back, such as sampling.clients.period."
+                "privacy.bands is missing; name how many rounds noise reaches back, such as the number that "
+                "sampling.clients.period names."
             )
         return Banded(multiplier, privacy.bands)
     return _MECHANISMS[name](multiplier)
@@ -160,9 +161,10 @@ def client_sampling_of(configuration: Configuration, kind: Kind) -> ClientSampli
 def _schedule(name: str, table: ClientSamplingTable, rounds: int) -> ClientSampling:
     """A sampler that settles a client's rounds for the whole run."""
     if table.rate is not None:
+        key = "participations" if name == "random-allocation" else "period"
         raise TermsError(
-            f'sampling.clients.rate = {table.rate} means nothing with name = "{name}"; name '
-            f"{'participations' if name == 'random-allocation' else 'period'} instead."
+            f'sampling.clients.rate = {table.rate} means nothing with name = "{name}", which goes by {key}; '
+            "leave it out."
         )
     if name == "random-allocation":
         if table.participations is None:
@@ -222,10 +224,10 @@ def observers_of(configuration: Configuration, kind: Kind, terms: Terms) -> tupl
 
 
 def _peers(terms: Terms) -> tuple[str, ...]:
-    """A client of each of the first groups, of that group alone if there is one: the report draws all pairs."""
+    """Of each of the first groups the member that is in most groups, for it sees most; the report draws all pairs."""
     if not isinstance(terms.topology, Groups):
         return ()
-    chosen = (min(members, key=lambda one: (terms.topology.copies(one), one)) for members in terms.topology.members)
+    chosen = (min(members, key=lambda one: (-terms.topology.copies(one), one)) for members in terms.topology.members)
     return tuple(dict.fromkeys(f"client:{one}" for one in chosen))[:_MOST_PEERS]
 
 

@@ -131,13 +131,13 @@ class Groups:
         unknown = sorted(client for client in self.memberships if client >= clients)
         if unknown:
             raise TermsError(
-                f"groups.members names client {unknown[0]}, but with data.clients = {clients} they count from 0 to "
+                f"[groups] names client {unknown[0]}, but with data.clients = {clients} they count from 0 to "
                 f"{clients - 1}."
             )
         alone = next((client for client in range(clients) if client not in self.memberships), None)
         if alone is not None:
             raise TermsError(
-                f"groups.members leaves out client {alone} of data.clients = {clients}; every client needs a group."
+                f"[groups] leaves out client {alone} of data.clients = {clients}; every client needs a group."
             )
 
     @cached_property

@@ -90,7 +90,7 @@ WRONG = {
         ["[groups]", "members", "structure"],
     ),
     "unknown structure": (["groups.structure=strig"], ["groups.structure", "strig", "string"]),
-    "client in no group": (["groups.members=[[0,1]]"], ["groups.members", "client 2"]),
+    "client in no group": (["groups.members=[[0,1]]"], ["[groups]", "client 2"]),
     "interval that does not fit": (
         ["task.method=dp-ogl-plus", "groups.members=[[0,1,2,3,4,5,6,7,8,9]]", "groups.mixing-period=3"],
         ["task.rounds", "2 epochs", "3"],

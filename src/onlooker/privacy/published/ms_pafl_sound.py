@@ -60,12 +60,14 @@ def each_row_of_a_record(noise_multiplier: float, rate: float, rounds: int, delt
 def summed_rows(noise_multiplier: float, participation: float, clients: int, rounds: int, delta: float) -> Sound:
     """Behind secure aggregation, which tells the coordinator who takes part and hides all but the sum.
 
-    The noise is that of the rows that happen to be there, and the subject may be there in every round.
+    The noise is that of the rows that happen to be there, and the subject may be there in every round. A sum tells no
+    more than its rows, whose price is the smaller where few take part.
     """
     missed = _TAIL * delta
     rows = _noisy_rows(participation, clients, rounds, missed)
     event = SelfComposedDpEvent(GaussianDpEvent(noise_multiplier * math.sqrt(rows)), rounds)
     found = replace(price(event, delta - missed, "replace-one"), delta=delta)
+    found = min(found, each_row(noise_multiplier, rounds, delta).price, key=lambda one: one.epsilon)
     return Sound(found, "client", "the coordinator behind secure aggregation, which sees who takes part")
 
 
