@@ -92,7 +92,31 @@ def test_a_trap_the_count_is_of_intervals_not_of_rounds():
     assert [reach(groups, 0, frozenset({1}), rounds)[0] for rounds in (5, 6, 10, 11, 12, 15)] == [0, 5, 5, 10, 10, 10]
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+@pytest.mark.parametrize("rate", [0.1, 1.0])
+def test_a_group_apart_from_the_hidden_ones_is_paid_for(rounds, rate):
+    """The subject alone links its two groups: who sees the one and a neighbour of the other sees all of the first."""
+    groups = Groups(((0, 1), (0, 3), (2, 3)))
+    facts = GroupFacts.alike(groups, rate, 3.0)
+    alone = decide(groups, facts, 0, frozenset({0}), rounds, DELTA)
+    both = decide(groups, facts, 0, frozenset({0, 2}), rounds, DELTA)
+    assert alone.releases[0] == rounds and (both.divergences >= rounds * sampled(rate, 3.0) * (1 - 1e-9)).all()
+    assert 0 < alone.epsilon <= both.epsilon
+
+
+@settings(max_examples=300, deadline=None)
+@given(networks(), st.integers(1, 12), st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from([0.6, 3.0, 20.0]), st.data())
+def test_what_is_seen_itself_is_paid_for_in_full(network, rounds, rate, multiplier, data):
+    """A bound from below: of a group that is seen every release tells, so no theorem may give less than all of them."""
+    groups, clients = network
+    subject = data.draw(st.integers(0, clients - 1))
+    seen = data.draw(st.frozensets(st.integers(0, len(groups.members) - 1), max_size=3))
+    found = decide(groups, GroupFacts.alike(groups, rate, multiplier), subject, seen, rounds, DELTA)
+    own = len(set(groups.groups_of(subject)) & seen)
+    assert (found.divergences >= own * rounds * sampled(rate, multiplier) * (1 - 1e-9)).all()
+
+
+@settings(max_examples=300, deadline=None)
 @given(networks(), st.integers(1, 12), st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from([0.6, 3.0, 20.0]), st.data())
 def test_epsilon_never_falls_when_an_observer_joins(network, intervals, rate, multiplier, data):
     groups, clients = network

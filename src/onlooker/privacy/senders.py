@@ -139,10 +139,12 @@ class Sender:
 
     def _step(self, contours: Contours, distance: int, within: frozenset[int]) -> Partial:
         places = {group: place for place, group in enumerate(self.membership)}
+        # A group that the hidden ones cannot reach is hidden by no contour: what observers see of it is paid for.
         exposed = (
             place
             for group, place in places.items()
-            if distance <= contours.distance[group] < math.inf and contours.ancestor(group, distance) in within
+            if math.isinf(contours.distance[group])
+            or (distance <= contours.distance[group] and contours.ancestor(group, distance) in within)
         )
         crossing = (
             Crossing(places.get(m, -1), relays, self.facts.rates[m], self.facts.multipliers[m], m in self.facts.seen)
