@@ -71,7 +71,7 @@ def dp_ogl_plus(terms: Terms, descent: LocalDescent, step: ServerStep, parts: Pa
             'task.method = "dp-ogl-plus" has no price for a split model, whose private part would meet sums without '
             'noise; leave out [split], or use "dp-ogl-plus-isolated".'
         )
-    return Averaging(terms, descent, step, parts, epochs=_within(terms))
+    return Averaging(terms, descent, step, parts, epochs=terms.interval)
 
 
 def dp_ogl_plus_isolated(terms: Terms, descent: LocalDescent, step: ServerStep, parts: Parts) -> Averaging:
@@ -86,12 +86,7 @@ def dp_ogl_plus_isolated(terms: Terms, descent: LocalDescent, step: ServerStep, 
         UnpricedError: if the terms guard another unit or have no groups.
     """
     _refuse_without_groups("dp-ogl-plus-isolated", terms)
-    return Averaging(terms, descent, step, parts, passes=_within(terms))
-
-
-def _within(terms: Terms) -> int:
-    """S, the epochs of an interval."""
-    return terms.interval
+    return Averaging(terms, descent, step, parts, passes=terms.interval)
 
 
 def _refuse_without_groups(method: str, terms: Terms) -> None:

@@ -83,6 +83,11 @@ def _amplified(terms: Terms, sampling: ClientSampling, event: DpEvent, subject: 
     return CountedDpEvent(terms.clients - accomplices, sampling.rate, event)
 
 
+def state_of(terms: Terms) -> State:
+    """What clients in groups keep between rounds: a private part for each group (rule 6)."""
+    return "nothing" if terms.training.keeps == "nothing" else "per-group"
+
+
 def observed(terms: Terms, groups: Groups, coalition: Coalition) -> frozenset[int]:
     """The groups whose releases a coalition sees.
 
@@ -101,8 +106,7 @@ def _of_groups(terms: Terms, groups: Groups, subject: int, coalition: Coalition,
     if subject in coalition.clients or _sees_within(terms, groups, subject, coalition):
         return NonPrivateDpEvent()
     seen = observed(terms, groups, coalition)
-    state: State = "nothing" if terms.training.keeps == "nothing" else "per-group"
-    counts = overlap.reach(groups, groups.first_like(subject), seen, rounds, state)
+    counts = overlap.reach(groups, groups.first_like(subject), seen, rounds, state_of(terms))
     parts: list[DpEvent] = [
         SelfComposedDpEvent(_release(terms, subject, group, coalition), count)
         for group, count in counts.items()

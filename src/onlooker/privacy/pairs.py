@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dp_accounting import DpEvent, NoOpDpEvent
+from dp_accounting import NoOpDpEvent
 
 from onlooker.privacy.accounting import Price, price, so_far
+from onlooker.privacy.events import state_of
 from onlooker.privacy.overlap import Decision, Path, decide, reach, shortest
 from onlooker.privacy.overlap_plus import AsPrinted, as_printed
 from onlooker.privacy.senders import GroupFacts, State
@@ -60,23 +61,27 @@ def pair_of(terms: Terms, subject: int, observers: str, rounds: int, delta: floa
     seen = terms.observed(observers)
     if not terms.has_guarantee(subject, observers):
         return Pair(price(event, delta, terms.priced_adjacency), 0, 0, None)
+    path = shortest(groups, subject, seen)
     if isinstance(event, NoOpDpEvent):
-        return Pair(Price(0.0, delta, "rdp"), 0, 0, shortest(groups, subject, seen))
+        return Pair(Price(0.0, delta, "rdp"), 0, 0, path)
     noiseless = any(channel.mechanism.noise_multiplier == 0 for channel in terms.channels)
     if noiseless or terms.adjacency != "zero-out" or seen >= set(groups.groups_of(subject)):
         exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
-        releases = sum(reach(groups, groups.first_like(subject), seen, rounds, _state(terms)).values())
-        return Pair(exact, releases, 1 if releases else 0, shortest(groups, subject, seen))
+        releases = sum(reach(groups, groups.first_like(subject), seen, rounds, state_of(terms)).values())
+        return Pair(exact, releases, 1 if releases else 0, path)
     if terms.within == "shared" and terms.interval > 1:
-        return _printed(terms, groups, event, subject, seen, rounds, delta)
+        printed = _as_printed(terms, groups, subject, seen, rounds, delta)
+        exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
+        best = min(exact, Price(printed.epsilon, delta, "rdp"), key=lambda one: one.epsilon)
+        return Pair(best, sum(printed.releases.values()), 1, path, printed.assumed)
     found = decided(terms, subject, seen, rounds, delta)
     releases = sum(found.releases.values())
     best = Price(found.epsilon, delta, "rdp")
     if so_far(event, delta, terms.priced_adjacency) * _COULD_WIN < found.epsilon:
         exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
         if exact.epsilon < best.epsilon:
-            return Pair(exact, releases, 1, found.path)
-    return Pair(best, releases, found.theorem, found.path)
+            return Pair(exact, releases, 1, path)
+    return Pair(best, releases, found.theorem, path)
 
 
 def decided(terms: Terms, subject: int, seen: frozenset[int], rounds: int, delta: float) -> Decision:
@@ -84,11 +89,7 @@ def decided(terms: Terms, subject: int, seen: frozenset[int], rounds: int, delta
     groups = terms.topology
     assert isinstance(groups, Groups)
     own = tuple(channel.multiplier(subject) for channel in terms.channels)
-    return _decided(groups, facts_of(terms), groups.first_like(subject), seen, rounds, delta, _state(terms), own)
-
-
-def _state(terms: Terms) -> State:
-    return "nothing" if terms.training.keeps == "nothing" else "per-group"
+    return _decided(groups, facts_of(terms), groups.first_like(subject), seen, rounds, delta, state_of(terms), own)
 
 
 @lru_cache(maxsize=65536)
@@ -114,21 +115,10 @@ def facts_of(terms: Terms) -> GroupFacts:
     return GroupFacts(rates, multipliers, frozenset(range(terms.groups)) if by_clients else frozenset())
 
 
-def _printed(
-    terms: Terms, groups: Groups, event: DpEvent, subject: int, seen: frozenset[int], rounds: int, delta: float
-) -> Pair:
-    """DP-OGL+ as printed, whose intervals are the rounds of the terms."""
-    found = _as_printed(terms, groups, subject, seen, rounds, delta)
-    way = decided(terms, subject, seen, rounds, delta)
-    releases = sum(found.releases.values())
-    exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
-    best = min(exact, Price(found.epsilon, delta, "rdp"), key=lambda one: one.epsilon)
-    return Pair(best, releases, 1, way.path, found.assumed)
-
-
 def _as_printed(
     terms: Terms, groups: Groups, subject: int, seen: frozenset[int], rounds: int, delta: float
 ) -> AsPrinted:
+    """DP-OGL+ as printed, whose intervals are the rounds of the terms."""
     own = tuple(channel.multiplier(subject) for channel in terms.channels)
     epochs = replace(groups, mixing_period=terms.interval)
     return as_printed(epochs, facts_of(terms), groups.first_like(subject), seen, rounds * terms.interval, delta, own)

@@ -85,12 +85,10 @@ def _seen(terms: Terms, subject: int, observer: str) -> str:
 def signatures(ledger: Ledger, observer: str) -> list[int]:
     """One client for each different price to an observer, the observer itself left out."""
     terms = ledger.terms
-    members = observer.split("+")
-    kinds: dict[Hashable, int] = {}
-    for subject in range(terms.clients):
-        if f"client:{subject}" not in members:
-            kinds.setdefault(terms.kind_of(subject), subject)
-    found = {terms.signature(subject, observer, len(ledger.releases)): subject for subject in kinds.values()}
+    found = {
+        terms.signature(subject, observer, len(ledger.releases)): subject
+        for subject in terms.one_of_each_kind(observer)
+    }
     return list(found.values())
 
 

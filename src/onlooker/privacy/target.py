@@ -56,23 +56,11 @@ def _different(terms: Terms, observers: Sequence[str]) -> list[tuple[int, str]]:
     """A subject and an observer for each different price, those without any guarantee left out."""
     found: dict[Hashable, tuple[int, str]] = {}
     for observer in observers:
-        kinds = {terms.kind_of(subject): subject for subject in reversed(range(terms.clients))}
-        hidden = sorted(terms.coalition(observer).clients)
-        for subject in {*kinds.values(), *_twins(terms, hidden)} - set(hidden):
+        for subject in terms.one_of_each_kind(observer):
             if terms.has_guarantee(subject, observer):
                 price = terms.signature(subject, observer)
                 found.setdefault((price, _way(terms, subject, observer)), (subject, observer))
     return list(found.values())
-
-
-def _twins(terms: Terms, hidden: Sequence[int]) -> list[int]:
-    """For each observing client, another of its kind: the kind must not be left out because it came first."""
-    kinds = {terms.kind_of(one) for one in hidden}
-    first: dict[Hashable, int] = {}
-    for subject in range(terms.clients):
-        if subject not in hidden and terms.kind_of(subject) in kinds:
-            first.setdefault(terms.kind_of(subject), subject)
-    return list(first.values())
 
 
 def _way(terms: Terms, subject: int, observer: str) -> Hashable:

@@ -165,6 +165,19 @@ class Terms:
         own = tuple(host for host in range(len(hosts)) if hosts[host] == client)
         return self.topology.groups_of(client), bounds, self.sampling.rate_of(client, self.clients), own
 
+    def one_of_each_kind(self, observers: str) -> list[int]:
+        """The first client of each kind, the observing clients left out: nobody has another price to the observers.
+
+        Raises:
+            TermsError: if a name is not known.
+        """
+        observing = self.coalition(observers).clients
+        found: dict[Hashable, int] = {}
+        for client in range(self.clients):
+            if client not in observing:
+                found.setdefault(self.kind_of(client), client)
+        return list(found.values())
+
     def views(self, subject: int, observers: str) -> tuple[View, ...]:
         """What the observers see of the subject through each channel that it feeds.
 
