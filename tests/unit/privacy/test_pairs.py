@@ -9,7 +9,7 @@ from onlooker.privacy.accounting import Price, price
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.grid import Grid
 from onlooker.privacy.mechanisms import RoundedGaussian
-from onlooker.privacy.overlap import Path, decide
+from onlooker.privacy.overlap import Path
 from onlooker.privacy.overlap_plus import as_printed
 from onlooker.privacy.pairs import Pair, because, decided, facts_of, pair_of
 from onlooker.privacy.sampling import Everyone, Poisson
