@@ -171,6 +171,17 @@ def test_the_matrix_is_every_pair(network, intervals, scaled, data):
             assert whole.epsilon(subject, observer) == whole.dense[subject, observer] == pair.epsilon
 
 
+def test_the_matrix_tells_a_way_from_the_end_of_a_longer_one():
+    """From group 0 one relay and then five lead to group 2, and five at once to group 3, which is dearer."""
+    groups = Groups(((0, 1, *range(7, 12)), (1, *range(2, 7)), (*range(2, 7), 12), (*range(7, 12), 13)), 40)
+    facts = GroupFacts.alike(groups, 0.5, 6.0)
+    whole = matrix(groups, facts, 14, 160, DELTA)
+    for observer in range(1, 14):
+        pair = decide(groups, facts, 0, groups.observed((observer,)), 160, DELTA)
+        assert whole.epsilon(0, observer) == pair.epsilon
+    assert whole.epsilon(0, 13) > whole.epsilon(0, 12) > 0 and whole.theorems[0, whole.classes[13]] == 4
+
+
 def test_the_only_link_between_two_groups_differs_from_a_colleague():
     alone = Groups(((0, 1), (1, 2)))
     facts = GroupFacts.alike(alone, 0.5, 2.0)

@@ -177,6 +177,10 @@ def test_who_sees_participation_pays_for_no_luck():
     assert watched.epsilon > hidden.epsilon
     given_coins = (np.logaddexp(0, ORDERS * (ORDERS - 1) * 2.0 / 9) - math.log(2)) / (ORDERS - 1)
     assert np.allclose(relayed(1, 0.5, 3.0, seen=True), given_coins)
+    with_own = np.logaddexp(ORDERS * (ORDERS - 1) / 18, ORDERS * (ORDERS - 1) / 2) - math.log(2)
+    assert np.allclose(relayed(1, 0.5, 3.0, own=3.0, seen=True), with_own / (ORDERS - 1)), (
+        "its row is there for certain"
+    )
 
 
 def test_a_bound_of_ones_own_is_priced_at_ones_own_noise():
