@@ -169,6 +169,8 @@ def test_the_matrix_is_every_pair(network, intervals, scaled, data):
             seen = groups.observed((observer,))
             pair = decide(groups, facts, subject, seen, rounds, DELTA, own=own.get(subject))
             assert whole.epsilon(subject, observer) == whole.dense[subject, observer] == pair.epsilon
+            place = whole.classes[subject], whole.classes[observer]
+            assert (whole.releases[place], whole.theorems[place]) == (sum(pair.releases.values()), pair.theorem)
 
 
 def test_the_matrix_tells_a_way_from_the_end_of_a_longer_one():
@@ -347,6 +349,26 @@ def test_a_trap_relays_differ_by_two_bounds_each(relays, rate, multiplier):
             assert exact == pytest.approx(bound, rel=1e-6)
         both = relayed(relays, rate, multiplier, own=multiplier)[ORDERS == order][0]
         assert max(divergence(with_own, minus, order), divergence(minus, with_own, order)) <= both * (1 + 1e-6)
+
+
+def test_a_row_beside_relays_is_charged_in_the_worse_direction():
+    """Triangle by way of nothing, at order 2: 3/2 D_4 there and D_3 back, by quadrature and by the mixture's moments."""
+    rate, multiplier, shift = 0.01, 3.0, 0.125
+    nothing, relay = [(1.0, 0.0)], member(rate)
+    both = together(relay, member(rate, shift))
+
+    def there(one):
+        return divergence(mixed(one, multiplier), mixed(nothing, multiplier), 4)
+
+    def back(one):
+        mean = sum(weight * value for weight, value in one)
+        variance = sum(weight * (value - mean) ** 2 for weight, value in one)
+        return (3 * mean**2 + variance) / (2 * multiplier**2)
+
+    without = 1.5 * there(both) + sampled(rate, multiplier)[ORDERS == 3][0]
+    within = 1.5 * there(relay) + back(both)
+    assert within > 2 * without
+    assert relayed(1, rate, multiplier, own=multiplier / shift)[ORDERS == 2][0] == pytest.approx(within, rel=1e-6)
 
 
 def two_relayed(rates, multipliers, shift):
