@@ -67,7 +67,7 @@ def pair_of(terms: Terms, subject: int, observers: str, rounds: int, delta: floa
     if not by_theorems(terms) or seen >= set(groups.groups_of(subject)):
         exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
         releases = sum(reach(groups, groups.first_like(subject), seen, rounds, state_of(terms)).values())
-        return Pair(exact, releases, 1 if releases else 0, path)
+        return Pair(exact, releases, 1, path)
     if terms.within == "shared" and terms.interval > 1:
         printed = _as_printed(terms, groups, subject, seen, rounds, delta)
         exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())

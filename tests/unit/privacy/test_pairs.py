@@ -90,10 +90,10 @@ PRINTED = replace(LINE, mixing_period=1)
 
 
 def test_sums_without_noise_inside_an_interval_are_priced_as_printed():
-    terms = terms_of(PRINTED, (30.0,) * 4, rounds=8, interval=5, within="shared", bounds=(0.5, 1.0, 1.0, 1.0, 1.0))
-    found = pair_of(terms, 0, "client:2", 6, DELTA)
-    printed = as_printed(LINE_OF_FIVE, facts_of(terms), 0, frozenset({1, 2}), 30, DELTA, (60.0,) * 4)
-    exact = price(terms.event(0, "client:2", 6), DELTA, "zero-out")
+    terms = terms_of(PRINTED, (30.0,) * 4, rounds=8, interval=5, within="shared", bounds=(1.0, 1.0, 1.0, 0.5, 1.0))
+    found = pair_of(terms, 3, "client:1", 6, DELTA)
+    printed = as_printed(LINE_OF_FIVE, facts_of(terms), 3, frozenset({0, 1}), 30, DELTA, (60.0,) * 4)
+    exact = price(terms.event(3, "client:1", 6), DELTA, "zero-out")
     assert found.assumed == printed.assumed and found.releases == 5 == sum(printed.releases.values())
     assert found.price.epsilon == min(exact.epsilon, printed.epsilon) < max(exact.epsilon, printed.epsilon)
     assert printed.assumed < found.price.epsilon
