@@ -60,8 +60,9 @@ def test_nothing_of_a_private_part_is_in_any_byte_that_leaves(tmp_path, monkeypa
     """
     sent = []
     shard = channels.Channel.shard
+    quiet = {"privacy__noise_multiplier": 0.0, "privacy__clip": 50.0, "engine__workers": 1}  # spied on in this process
     monkeypatch.setattr(channels.Channel, "shard", lambda *arguments: sent.append(shard(*arguments)) or sent[-1])
-    study, folder = begun(tmp_path, "ms-pafl", **SPLIT | {"privacy__noise_multiplier": 0.0, "privacy__clip": 50.0})
+    study, folder = begun(tmp_path, "ms-pafl", **SPLIT | quiet)
     finished(study, folder)
     kept = folder.commit().kept["private"]
     trained = np.unique(kept[kept != begin(study)[1].private])

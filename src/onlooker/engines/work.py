@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from onlooker.privacy.channel import Channel, Sums
 from onlooker.privacy.mechanisms import NoNoise
 from onlooker.privacy.random import Source
 from onlooker.privacy.topology import Groups
-from onlooker.types import Examples, Integers, Vector
+from onlooker.types import Array, Examples, Integers, Vector
 
 Rows = NDArray[np.float32]
 """`float32[k, p]`: vectors of parameters below each other."""
@@ -53,10 +54,23 @@ class Gathered:
     clean: Integers | None
 
     @staticmethod
+    def kinds(channel: Channel) -> list[np.dtype[Any]]:
+        """What a channel's sums are made of, an array of `channel.size` for each: its shares, then `clean`."""
+        if channel.grid is None:
+            return [np.dtype(np.float64)]
+        clean = [np.dtype(np.int64)] if channel.noised_by == "clients" else []
+        return [np.dtype(f"u{channel.grid.ring_bits // 8}")] * channel.summation.servers + clean
+
+    @staticmethod
+    def over(channel: Channel, arrays: Sequence[Array]) -> Gathered:
+        """The sums that lie in these arrays, in the order of `kinds`."""
+        servers = channel.summation.servers
+        return Gathered(channel, Sums(tuple(arrays[:servers])), arrays[servers] if arrays[servers:] else None)
+
+    @staticmethod
     def nothing(channel: Channel) -> Gathered:
         """The sums of nobody."""
-        adds = channel.grid is not None and channel.noised_by == "clients"
-        return Gathered(channel, channel.empty(), np.zeros(channel.size, dtype=np.int64) if adds else None)
+        return Gathered.over(channel, [np.zeros(channel.size, kind) for kind in Gathered.kinds(channel)])
 
 
 @dataclass(frozen=True)
