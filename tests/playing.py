@@ -15,10 +15,13 @@ def start(study):
     return begin(study)[0].models[0]
 
 
-def one_round(study, state, round=1, charge=lambda digest, noise: None, kept=None):
-    """What a round leaves."""
-    with study.opened() as engine:
-        return play(study, engine, state, kept or Kept(begin(study)[1].private, begin(study)[1].seats), round, charge)
+def one_round(study, state, round=1, charge=lambda digest, noise: None, kept=None, engine=None):
+    """What a round leaves, with an engine of its own if none is open."""
+    kept = kept or Kept(begin(study)[1].private, begin(study)[1].seats)
+    if engine is not None:
+        return play(study, engine, state, kept, round, charge)
+    with study.opened() as opened:
+        return play(study, opened, state, kept, round, charge)
 
 
 def rows_of(study, clients, round=1, received=None):
