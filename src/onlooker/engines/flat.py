@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from onlooker.methods.descent import LocalDescent
 from onlooker.methods.trainer import Plain
 from onlooker.models import Model
+from onlooker.models.model import laid_out
 from onlooker.privacy.random import Stream
 from onlooker.types import Examples, Row, Vector
 
@@ -23,14 +24,14 @@ class Flat:
     Args:
         model: what is trained.
         device: where tensors live.
-        images_last: lay out convolutions with their channels last, at which their kernels are fastest; not every module
+        channels_last: lay out convolutions with their channels last, at which their kernels are fastest; not every module
             can be laid out so, which is why it is tried beforehand.
     """
 
-    def __init__(self, model: Model, device: torch.device, images_last: bool = False) -> None:
+    def __init__(self, model: Model, device: torch.device, channels_last: bool = False) -> None:
         self._model = model
         self._device = device
-        self._images_last = images_last
+        self._channels_last = channels_last
 
     def descend(self, descent: LocalDescent, received: Vector, examples: Examples, stream: Stream) -> Row:
         """As `LocalDescent` does it."""
@@ -43,8 +44,11 @@ class Flat:
             torch.manual_seed(stream.seed())
             for batch in batches:
                 chosen = torch.from_numpy(batch)
-                rows = self._laid_out(features.index_select(0, chosen).to(self._device))
-                losses = model.losses(module(rows), labels.index_select(0, chosen).to(self._device))
+                rows = features.index_select(0, chosen).to(self._device)
+                losses = model.losses(
+                    module(laid_out(rows) if self._channels_last else rows),
+                    labels.index_select(0, chosen).to(self._device),
+                )
                 buffers.gradients.zero_()
                 losses.mean().backward()
                 optimizer.step()
@@ -60,14 +64,9 @@ class Flat:
         """As `Plain`."""
         return Plain(self._model, self._device).clipped_sum_of_persons(parameters, persons, clip, stream)
 
-    def _laid_out(self, rows: Tensor) -> Tensor:
-        if self._images_last and rows.dim() == 4:
-            return rows.contiguous(memory_format=torch.channels_last)
-        return rows
-
     @cached_property
     def _buffers(self) -> _Buffers:
-        return _Buffers(self._model, self._device, self._images_last)
+        return _Buffers(self._model, self._device, self._channels_last)
 
 
 class _Buffers:
@@ -79,7 +78,7 @@ class _Buffers:
         gradients: their gradients, `float32[d]`.
     """
 
-    def __init__(self, model: Model, device: torch.device, images_last: bool) -> None:
+    def __init__(self, model: Model, device: torch.device, channels_last: bool) -> None:
         self.module: nn.Module = deepcopy(model.module).to(device).train()
         self.weights = nn.Parameter(torch.zeros(model.size, device=device))
         self.gradients = torch.zeros(model.size, device=device)
@@ -87,7 +86,7 @@ class _Buffers:
         self._order = torch.arange(model.size)  # where each place of the buffer lies in the flat vector of the model
         named = dict(self.module.named_parameters())
         for one in model.layout:
-            last = images_last and len(one.shape) == 4
+            last = channels_last and len(one.shape) == 4
             where = slice(one.offset, one.offset + one.size)
             named[one.name].data = _view(self.weights.data[where], one.shape, last)
             named[one.name].grad = _view(self.gradients[where], one.shape, last)

@@ -39,8 +39,8 @@ Ask = Callable[[Trainer], Row]
 def candidates(model: Model, device: torch.device) -> dict[str, Trainer]:
     """Every trainer that may do for a model, by name; the first is the oracle."""
     found: dict[str, Trainer] = {"plain": Plain(model, device), "flat": Flat(model, device)}
-    if any(len(one.shape) == 4 for one in model.layout):
-        found["flat-channels-last"] = Flat(model, device, images_last=True)
+    if model.channels_last:
+        found["flat-channels-last"] = Flat(model, device, channels_last=True)
     if device.type == "cpu" and is_dense(model):
         found["dense"] = Dense(model, found["flat"])
     return found
