@@ -193,8 +193,9 @@ def lay_out(module: nn.Module) -> None:
     """Let the convolutions' weights lie with their channels last."""
     for parameter in module.parameters():
         if parameter.dim() == 4:
-            # Not by `contiguous`, to which one channel lies last already, and which then changes no strides.
-            parameter.data = parameter.data.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+            # Not by `contiguous`, to which a single channel lies last already, so that it changes no strides.
+            last = parameter.data.permute(0, 2, 3, 1)
+            parameter.data = last.new_empty(last.shape).copy_(last).permute(0, 3, 1, 2)
 
 
 def laid_out(features: Tensor) -> Tensor:
