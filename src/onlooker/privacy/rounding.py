@@ -131,6 +131,8 @@ def _draw_candidates(part: Integers, sigma: float, words: NDArray[np.uint64]) ->
     # Bit 63 of a word is the sign of the float that its bits would be.
     part[:] = np.copysign(nearest, words.view(np.float64), out=nearest)
     places = np.flatnonzero(near_an_edge | (tails < SHALLOWEST))
+    if not len(places):
+        return places
     left = tails[places]
     slack = np.where(left < _COMMON, _FINE_WHERE_SHALLOW, _FINE)
     nearest, near_an_edge = _rounded(-normal_quantile((left.astype(np.float64) + 0.5) * 2.0**-64), sigma, slack)
