@@ -124,6 +124,7 @@ class Grid:
             np.rint(units, out=units)
             # Beyond int64 there is no sum of clipped records; and a clamp moves no two sums further apart.
             np.clip(units, -_LARGEST_ENCODED, _LARGEST_ENCODED, out=units)
+            # By way of int64 only, a float wraps around in the ring of 32 bits.
             np.copyto(out[block], units.astype(np.int64), casting="unsafe")
 
     def record_bound(self, d: int, max_records: int) -> float:
