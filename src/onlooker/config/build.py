@@ -110,7 +110,7 @@ def _engine(prepared: Prepared, federation: data.Federation, device: torch.devic
     trainer = table.trainer
     if trainer == "auto" and table.name == "vectorised":
         trainer = engines.fastest(prepared.method, prepared.model, federation.clients[0], device, engines.cache_file())
-    return engines.Settings(table.name, trainer, table.workers or 0, table.start_method)
+    return engines.Settings(table.name, trainer, table.workers or 0, table.start_method, table.shares == "elided")
 
 
 def _refuse_too_many_records(prepared: Prepared, federation: data.Federation) -> None:

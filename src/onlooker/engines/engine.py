@@ -49,12 +49,15 @@ class Settings:
         trainer: who computes gradients in the latter.
         workers: how many processes, of one thread each; 0 for one on each core, 1 for none but this.
         start_method: how processes start; None for the fastest that this system has.
+        elide: cut no shares where summing parties sum shares: sums, noise and releases are the same to the bit, but
+            what each party would hold is not simulated.
     """
 
     name: Literal["loop", "vectorised"] = "loop"
     trainer: str = "flat"
     workers: int = 0
     start_method: Literal["fork", "spawn", "forkserver"] | None = None
+    elide: bool = True
 
 
 @contextmanager
@@ -79,7 +82,7 @@ def opened(
         raise ConfigError(
             f'engine.trainer = "{settings.trainer}" cannot train this model; choose one of {", ".join(able)}.'
         )
-    worker = Worker(method, able[settings.trainer], clients, source)
+    worker = Worker(method, able[settings.trainer], clients, source, settings.elide)
     workers = settings.workers or cores()
     if workers == 1 or device.type != "cpu":
         with one_thread():

@@ -82,12 +82,14 @@ class Worker:
         trainer: who computes gradients.
         clients: the rows of each.
         source: where their coins, masks and noise come from.
+        elide: give whole rows to the first party and cut no shares, which changes no sum, no noise and no release.
     """
 
     method: Method
     trainer: Trainer
     clients: Sequence[Examples]
     source: Source
+    elide: bool = False
 
     def play(
         self, round: int, jobs: Sequence[Job], starts: Rows, private: Rows, into: Sequence[Gathered]
@@ -149,10 +151,13 @@ class Worker:
         return self.method.local(self.trainer, received, kept, self.clients[job.client], stream)
 
     def _add(self, one: Gathered, client: int, local: Local, round: int) -> None:
-        row = self.method.terms.weight(client) * local.rows[kind_of(one.channel)]
+        row, weight = local.rows[kind_of(one.channel)], self.method.terms.weight(client)
+        row = row if weight == 1 else weight * row
+        if one.clean is None:
+            one.channel.gather(one.sums, row, client, round, self.source, elide=self.elide)
+            return
         encoded = one.channel.encode(row, client)
-        if one.clean is not None:
-            one.clean += encoded
+        one.clean += encoded
         one.channel.aggregate(one.sums, one.channel.shard(encoded, client, round, self.source))
 
     def _party(self, job: Job) -> str:

@@ -47,6 +47,8 @@ class Averaging:
     def local(self, trainer: Trainer, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Local:
         """The public part's update (or the public part itself), `float64[p]`, and the private part as trained."""
         start = self.parts.join(received, kept)
+        if self.passes == 1 and self.sends == "update" and not len(self.parts.private):
+            return Local({"model": trainer.descend(self.descent, start, examples, stream)}, kept)
         trained = start
         for _ in range(self.passes):
             moved = trainer.descend(self.descent, trained, examples, stream)
