@@ -13,6 +13,7 @@ import datetime
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -79,9 +80,17 @@ def _segment(cell: Cell, contender: Contender, number: int, asked: argparse.Name
         return Segment(contender.title, number, foreign=ran.foreign, failure=_reason(ran), disturbed=disturbed)
     start = found["start"]
     samples = (round(1000 * start, 1),) if cell.measures == "start" else _samples(found["seconds"], cell)
-    failure = "" if samples else "too few rounds"
     return Segment(
-        contender.title, number, samples, start, ran.memory, ran.foreign, disturbed, failure, found["versions"]
+        contender.title,
+        number,
+        samples,
+        start,
+        ran.memory,
+        ran.foreign,
+        disturbed,
+        "" if samples else "too few rounds",
+        found["versions"],
+        _samples(found.get("unwritten", ()), cell),
     )
 
 
@@ -176,6 +185,7 @@ def main() -> None:
     if asked.list:
         print("\n".join(f"{cell.name:12} {cell.title}" for cell in CELLS.values()))
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # as Ctrl-C does: what runs is ended first
     asked.out.mkdir(parents=True, exist_ok=True)
     store = asked.out / "results.json"
     stored = json.loads(store.read_text()) if store.exists() else {}

@@ -71,13 +71,17 @@ def run_alone(command: Sequence[str], environment: Mapping[str, str], folder: Pa
     busy, own, start, memory = _busy(), _own(), time.monotonic(), 0.0
     with tempfile.TemporaryFile() as output, _adopting_orphans():
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=folder, env=environment)
-        while process.returncode is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_LOOK)
-            memory = max(memory, sum(_held(one) for one in _descendants() if one not in earlier))
-            if time.monotonic() - start > longest:
-                process.kill()
-        _end_rest(earlier)
+        try:
+            while process.returncode is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_LOOK)
+                memory = max(memory, sum(_held(one) for one in _descendants() if one not in earlier))
+                if time.monotonic() - start > longest:
+                    process.kill()
+        finally:
+            process.kill()
+            process.wait()
+            _end_rest(earlier)
         seconds, after = time.monotonic() - start, _busy()
         output.seek(0)
         text = output.read().decode(errors="replace")
@@ -115,7 +119,7 @@ def _adopting_orphans() -> Iterator[None]:
 
 
 def _end_rest(earlier: Collection[int]) -> None:
-    """End what the process left behind, and nothing that was there before it; some need a moment to end by themselves."""
+    """End what the process left behind, and nothing that was there before; some need a moment to end by themselves."""
     for patience in (3.0, 1.0):
         end = time.monotonic() + patience
         while left := [one for one in _descendants() if one not in earlier]:

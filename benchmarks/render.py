@@ -25,7 +25,8 @@ contender's time over the first row's, so that above 1 is slower than the first 
 process to the end of its first round, the making of the records included; *memory* the most that all its processes
 held, shared pages counted once, sampled once a second. *Of the machine* is what the local training alone needs in
 arithmetic, over what `torch.mm` of 1024 x 1024 matrices does on as many threads as there are cores. A round of Onlooker
-includes its ledger and its run folder, which are written to the disk; no peer keeps either. Peers without clipping or
+includes its ledger and its run folder, which are written to the disk, and *without its folder* leaves the writing out;
+no peer keeps either. Peers without clipping or
 noise (fedjax, blazefl) were given both.
 
 ![Times as ratios to Onlooker](ratios.svg)
@@ -70,6 +71,7 @@ def _columns(result: Result, rows: Sequence[Row]) -> list[tuple[str, list[str]]]
             result.unit,
             [f"{_number(row.median)} ({_number(row.low)}-{_number(row.high)})" if row.median else "-" for row in rows],
         ),
+        ("without its folder", [_number(row.unwritten) for row in rows]),
         ("ratio", [_text(row.ratio, "{:.2f}") for row in rows]),
         ("of the machine", [_text(row.rate and limit and row.rate / limit, "{:.0%}") for row in rows]),
         ("start, s", [_text(None if result.unit == "ms" else row.start, "{:.1f}") for row in rows]),

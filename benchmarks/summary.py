@@ -25,6 +25,7 @@ class Segment:
         disturbed: True if they used too much.
         failure: why there are no samples; empty where there are.
         versions: of what ran.
+        unwritten: the samples without what is written to the disk, where a contender writes.
     """
 
     contender: str
@@ -36,6 +37,7 @@ class Segment:
     disturbed: bool = False
     failure: str = ""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    unwritten: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Row:
         memory: MiB.
         note: that it was disturbed, or why there is nothing.
         versions: of what ran.
+        unwritten: the median without what is written to the disk.
     """
 
     contender: str
@@ -96,6 +99,7 @@ class Row:
     memory: float | None
     note: str
     versions: Mapping[str, str]
+    unwritten: float | None = None
 
 
 def samples_of(seconds: Sequence[float], parts: int) -> tuple[float, ...]:
@@ -135,6 +139,7 @@ def _row(result: Result, name: str, first: Mapping[int, float]) -> Row:
         max((segment.memory for segment in counted if segment.memory is not None), default=None),
         "disturbed by other work" if any(segment.disturbed for segment in counted) else "",
         counted[-1].versions,
+        _median(sample for segment in counted for sample in segment.unwritten),
     )
 
 
@@ -177,5 +182,7 @@ def to_json(result: Result) -> dict[str, Any]:
 
 def from_json(stored: Mapping[str, Any]) -> Result:
     """As it was stored."""
-    segments = tuple(Segment(**{**one, "samples": tuple(one["samples"])}) for one in stored["segments"])
+    segments = tuple(
+        Segment(**{**one, **{key: tuple(one[key]) for key in ("samples", "unwritten")}}) for one in stored["segments"]
+    )
     return Result(**{**stored, "limits": tuple(stored["limits"]), "segments": segments})

@@ -12,7 +12,7 @@ from benchmarks.job import Job
 from benchmarks.summary import Result, Segment
 
 SEGMENTS = (
-    Segment("onlooker", 0, (10.0, 12.0, 14.0), 2.0, 300.0, 0.0, versions={"onlooker": "1"}),
+    Segment("onlooker", 0, (10.0, 12.0, 14.0), 2.0, 300.0, 0.0, versions={"onlooker": "1"}, unwritten=(9.0, 9.5, 10.0)),
     Segment("pfl (1 thread)", 0, (30.0, 36.0, 60.0), 3.0, 400.0, 0.05, versions={"pfl": "2"}),
     Segment("onlooker", 1, (20.0, 24.0, 28.0), 2.0, 320.0, 0.0, versions={"onlooker": "1"}),
     Segment("pfl (1 thread)", 1, (48.0, 48.0, 48.0), 4.0, 390.0, 0.0, versions={"pfl": "2"}),
@@ -82,7 +82,8 @@ def test_the_table_has_a_line_for_each_contender_and_as_many_cells_in_each():
     lines = [line for line in render.section(RESULT).splitlines() if line.startswith("|")]
     assert len(lines) == 2 + 3
     assert {line.count("|") for line in lines} == {lines[0].count("|")}
-    assert "| pfl (1 thread) | 48 (39-48) | 2.50 | 13% | 3.5 | 400 |" in lines[3]
+    assert "| pfl (1 thread) | 48 (39-48) | - | 2.50 | 13% | 3.5 | 400 |" in lines[3]
+    assert "| onlooker | 17 (12.5-23) | 9.5 | 1.00 |" in lines[2]
     assert "no wheel / for this machine" in lines[4]
 
 
