@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from onlooker.methods.descent import LocalDescent
 from onlooker.methods.trainer import Plain
 from onlooker.models import Model
-from onlooker.models.model import laid_out
+from onlooker.models.model import laid_out, seeded
 from onlooker.privacy.random import Stream
 from onlooker.types import Examples, Row, Vector
 
@@ -40,8 +40,7 @@ class Flat:
         optimizer = descent.fresh_optimizer([buffers.weights])
         features, labels = torch.from_numpy(examples.features), torch.from_numpy(examples.labels)
         batches = descent.batches(len(examples), stream)
-        with torch.random.fork_rng(devices=[]):  # as in `LocalDescent`
-            torch.manual_seed(stream.seed())
+        with seeded(stream.seed()):  # as in `LocalDescent`
             for batch in batches:
                 chosen = torch.from_numpy(batch)
                 rows = features.index_select(0, chosen).to(self._device)

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from onlooker.models import Model
+from onlooker.models.model import seeded
 from onlooker.privacy.random import Stream
 from onlooker.privacy.records import RecordBatches
 from onlooker.types import Examples, Row
@@ -53,8 +54,7 @@ class LocalDescent:
         features = torch.from_numpy(examples.features)
         labels = torch.from_numpy(examples.labels)
         batches = self.batches(len(examples), stream)
-        with torch.random.fork_rng(devices=[]):  # layers that draw, such as dropout, draw the same for any client order
-            torch.manual_seed(stream.seed())
+        with seeded(stream.seed()):  # layers that draw, such as dropout, draw the same for any client order
             for batch in batches:
                 chosen = torch.from_numpy(batch)
                 losses = model.losses(module(features[chosen].to(device)), labels[chosen].to(device))

@@ -8,6 +8,7 @@ import torch
 from torch.func import functional_call, grad, vmap
 
 from onlooker.models import Model
+from onlooker.models.model import seeded
 from onlooker.privacy.random import Stream
 from onlooker.types import Examples, Row, Vector
 
@@ -32,8 +33,7 @@ def clipped_sum(
 
     gradients = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")
     at_once = max(1, min(128, _GRADIENT_NUMBERS_AT_ONCE // model.size))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream.seed())
+    with seeded(stream.seed()):
         for start in range(0, len(examples), at_once):
             features = torch.from_numpy(examples.features[start : start + at_once]).to(device)
             labels = torch.from_numpy(examples.labels[start : start + at_once]).to(device)
@@ -65,8 +65,7 @@ def clipped_sum_of_persons(
     def loss(weights: dict[str, torch.Tensor], features: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return model.losses(functional_call(model.module, weights, (features,)), labels).sum()
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream.seed())
+    with seeded(stream.seed()):
         for person in persons:
             gradient = torch.zeros_like(total)
             for start in range(0, len(person), _ROWS_AT_ONCE):
