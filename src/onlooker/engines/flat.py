@@ -24,8 +24,8 @@ class Flat:
     Args:
         model: what is trained.
         device: where tensors live.
-        channels_last: lay out convolutions with their channels last, at which their kernels are fastest; not every module
-            can be laid out so, which is why it is tried beforehand.
+        channels_last: lay out convolutions with their channels last, at which their kernels are fastest; only where
+            the model takes it.
     """
 
     def __init__(self, model: Model, device: torch.device, channels_last: bool = False) -> None:
