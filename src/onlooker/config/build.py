@@ -9,7 +9,7 @@ from typing import Any
 import tomli_w
 import torch
 
-from onlooker import data, engines, models
+from onlooker import _check, data, engines, models
 from onlooker.config.kinds import kind_of
 from onlooker.config.schema import Configuration
 from onlooker.config.tables import parts_of
@@ -19,6 +19,7 @@ from onlooker.methods.method import Method
 from onlooker.privacy.random import Seeded, Source, System
 from onlooker.round import Study
 
+_MOST_WORKERS = 1024
 _LARGEST_RATE = 1e30  # a step of 32-bit floats can still be computed
 
 
@@ -60,6 +61,9 @@ def prepare(configuration: Configuration, base: Path) -> Prepared:
     model = models.build(
         configuration.model.name, description.shape, description.outputs, description.task, description.symbols
     )
+    _check.at_most(_MOST_WORKERS, engine__workers=configuration.engine.workers or 1)
+    if configuration.engine.trainer != "auto":
+        engines.require_able(configuration.engine.trainer, model, torch.device("cpu"))
     parts = parts_of(configuration, kind, model)
     agreement = agree(configuration, kind, parts)
     method = kind.make(agreement.terms, configuration, parts)

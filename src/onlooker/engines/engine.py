@@ -73,16 +73,13 @@ def opened(
 
     Raises:
         ConfigError: if the trainer cannot train this model.
+        WorkerError: within it, if a process dies.
     """
     if settings.name == "loop":
         yield Loop(Worker(method, Plain(model, device), clients, source))
         return
-    able = candidates(model, device)
-    if settings.trainer not in able:
-        raise ConfigError(
-            f'engine.trainer = "{settings.trainer}" cannot train this model; choose one of {", ".join(able)}.'
-        )
-    worker = Worker(method, able[settings.trainer], clients, source, settings.elide)
+    require_able(settings.trainer, model, device)
+    worker = Worker(method, candidates(model, device)[settings.trainer], clients, source, settings.elide)
     workers = settings.workers or cores()
     if workers == 1 or device.type != "cpu":
         with one_thread():
@@ -91,6 +88,19 @@ def opened(
         return
     with pool(worker, workers, settings.start_method or _fastest_start()) as processes:
         yield processes
+
+
+def require_able(trainer: str, model: Model, device: torch.device) -> None:
+    """Refuse a trainer that cannot train a model.
+
+    Raises:
+        ConfigError: with those that can.
+    """
+    able = candidates(model, device)
+    if trainer not in able:
+        raise ConfigError(
+            f'engine.trainer = "{trainer}" cannot train this model; choose "auto" or one of {", ".join(able)}.'
+        )
 
 
 def cores() -> int:

@@ -64,11 +64,11 @@ class Flat:
         return Plain(self._model, self._device).clipped_sum_of_persons(parameters, persons, clip, stream)
 
     @cached_property
-    def _buffers(self) -> _Buffers:
-        return _Buffers(self._model, self._device, self._channels_last)
+    def _buffers(self) -> Buffers:
+        return Buffers(self._model, self._device, self._channels_last)
 
 
-class _Buffers:
+class Buffers:
     """A module in training mode whose parameters and gradients are views of two vectors.
 
     Attributes:

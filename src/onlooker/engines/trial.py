@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from onlooker.engines.allocator import keep_freed_memory
+from onlooker.engines.captured import Captured, is_captured
 from onlooker.engines.dense import Dense, is_dense
 from onlooker.engines.flat import Flat
 from onlooker.engines.inline import one_thread
@@ -43,6 +44,8 @@ def candidates(model: Model, device: torch.device) -> dict[str, Trainer]:
         found["flat-channels-last"] = Flat(model, device, channels_last=True)
     if device.type == "cpu" and is_dense(model):
         found["dense"] = Dense(model, found["flat"])
+    if is_captured(model):
+        found["captured"] = Captured(model, found["flat-channels-last" if model.channels_last else "flat"], device)
     return found
 
 
@@ -59,6 +62,8 @@ def fastest(method: Method, model: Model, rows: Examples, device: torch.device, 
     key = _key(method, model, rows, device)
     known = _known(cache)
     tried = candidates(model, device)
+    if isinstance(method, Averaging | FedAvg):
+        tried.pop("captured", None)  # it trains as another does
     if known.get(key) in tried:
         return known[key]
     ask = _ask(method, model, rows.take(np.arange(min(_ROWS, len(rows)))))
@@ -86,7 +91,7 @@ def _fastest(tried: dict[str, Trainer], ask: Ask) -> str:
     for name, one in tried.items():
         try:
             agreed = agrees(ask(one), expected)
-        except RuntimeError:  # a module that cannot be laid out so
+        except RuntimeError:  # a module that cannot be laid out, or captured, so
             continue
         if agreed:
             seconds[name] = min(_timed(ask, one) for _ in range(_TRIES))

@@ -117,13 +117,63 @@ def test_records_are_clipped_as_plainly(network, count):
         assert np.allclose(found, expected, atol=1e-5 * max(1, np.abs(expected).max(initial=0)))
 
 
+def crooked(shape, outputs):
+    return nn.Sequential(
+        nn.Conv2d(1, 4, (3, 5), stride=(2, 1), padding=(1, 2), bias=False), nn.Tanh(),
+        nn.Conv2d(4, 6, 3, dilation=2, stride=3), nn.ReLU(), nn.Flatten(), nn.Linear(6 * 4 * 8, 12, bias=False),
+        nn.ReLU(), nn.Linear(12, outputs),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("network", ["logistic", "mlp", "cnn-ms-pafl", "cnn-common", f"{__name__}:crooked"])
+@pytest.mark.parametrize("count", [0, 1, 150])
+def test_records_are_clipped_by_what_was_captured(network, count):
+    model = build(network, SHAPE, 10, "classification")
+    start, examples = model.initial(3), rows(count)
+    captured = candidates(model, CPU)["captured"]
+    for clip in (0.5, 1e6):
+        captured.clipped_sum(model.initial(4), rows(3, seed=9), clip, stream())  # of which nothing is left
+        found = captured.clipped_sum(start, examples, clip, stream())
+        expected = Plain(model).clipped_sum(start, examples, clip, stream())
+        assert np.allclose(found, expected, rtol=1e-4, atol=1e-5 * max(1, np.abs(expected).max(initial=0)))
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, rows):
+        return self.head(self.layer(self.layer(rows)))
+
+
+class Beside(Twice):
+    def forward(self, rows):
+        return self.head(nn.functional.linear(rows, self.layer.weight, self.layer.bias))
+
+
+class InPlace(Twice):
+    def forward(self, rows):
+        return self.head(torch.relu_(self.layer(rows)))
+
+
+@pytest.mark.parametrize("factory", [Twice, Beside, InPlace])
+def test_what_cannot_be_captured_is_tried_and_left(factory, tmp_path):
+    model = build(f"{__name__}:{factory.__name__}", (4,), 3, "classification")
+    examples = Examples(np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32), np.arange(8) % 3)
+    with pytest.raises(RuntimeError):
+        candidates(model, CPU)["captured"].clipped_sum(model.initial(0), examples, 1.0, stream())
+    assert fastest(object(), model, examples, CPU, tmp_path / "trainers.json") != "captured"
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e4, 1e15, 1e30, np.inf, np.nan])
-def test_no_record_adds_more_than_the_clip_by_hand(scale):
+@pytest.mark.parametrize("trainer, network", [("dense", "mlp"), ("captured", "mlp"), ("captured", "cnn-ms-pafl")])
+def test_no_record_adds_more_than_the_clip_by_hand(scale, trainer, network):
     """Whatever the features; and one that is not finite adds nothing to what the others add."""
-    model = build("mlp", SHAPE, 10, "classification")
+    model = build(network, SHAPE, 10, "classification")
     start, one = model.initial(3), rows(1)
     wild = Examples(one.features * np.float32(scale), one.labels)
-    dense = Dense(model, Plain(model))
+    dense = candidates(model, CPU)[trainer]
     norm = float(np.linalg.norm(dense.clipped_sum(start, wild, 0.5, stream())))
     assert norm <= 0.5
     assert (norm == 0) == (not np.isfinite(scale))
@@ -170,6 +220,8 @@ def test_what_dense_cannot_train_it_does_not_take(factory):
     model = build(f"{__name__}:{factory.__name__}", shape, outputs, "classification")
     assert not is_dense(model)
     assert "dense" not in candidates(model, CPU)
+    kept_out = factory in (tied, frozen, frozen_bias)
+    assert ("captured" in candidates(model, CPU)) != kept_out
 
 
 def method_of(model, descent=DESCENTS["sgd"]):
