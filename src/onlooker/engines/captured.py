@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from onlooker.engines.flat import Buffers
-from onlooker.methods.descent import LocalDescent
-from onlooker.methods.trainer import Trainer
+from onlooker.methods.trainer import Ask, ClippedSum, Trainer
 from onlooker.models import Model
 from onlooker.models.model import laid_out, seeded
 from onlooker.privacy.random import Stream
@@ -69,7 +68,7 @@ def is_captured(model: Model) -> bool:
 class Captured:
     """Clipped sums of gradients of single records; the rest as `other`.
 
-    Guarantee: `clipped_sum` clips to the very bound. A convolution's gradients are 32-bit numbers, a linear layer's the
+    Guarantee: a clipped sum clips to the very bound. A convolution's gradients are 32-bit numbers, a linear layer's the
     exact outer products of 32-bit numbers; norms, factors and sums of both are float64, and what a record adds is its
     factor times the very gradient whose norm was taken.
 
@@ -84,22 +83,26 @@ class Captured:
         self._other = other
         self._device = device
 
-    def descend(self, descent: LocalDescent, received: Vector, examples: Examples, stream: Stream) -> Row:
-        """As `other`."""
-        return self._other.descend(descent, received, examples, stream)
+    @property
+    def at_once(self) -> int:
+        """One client at a time."""
+        return 1
 
-    def clipped_sum_of_persons(
-        self, parameters: Vector, persons: Sequence[Examples], clip: float, stream: Stream
-    ) -> Row:
-        """As `other`."""
-        return self._other.clipped_sum_of_persons(parameters, persons, clip, stream)
-
-    def clipped_sum(self, parameters: Vector, examples: Examples, clip: float, stream: Stream) -> Row:
-        """The sum over records of their clipped gradients, `float64[d]`.
+    def answer(self, asks: Sequence[Ask]) -> list[Row]:
+        """Sums over records here, the rest by `other`.
 
         Raises:
             RuntimeError: if a layer is used more than once, or on more than one vector of a record.
         """
+        return [
+            self._clipped_sum(ask.parameters, ask.examples, ask.clip, ask.stream)
+            if isinstance(ask, ClippedSum)
+            else self._other.answer([ask])[0]
+            for ask in asks
+        ]
+
+    def _clipped_sum(self, parameters: Vector, examples: Examples, clip: float, stream: Stream) -> Row:
+        """The sum over records of their clipped gradients, `float64[d]`."""
         self._buffers.load(parameters)
         total = torch.zeros(self._model.size, dtype=torch.float64, device=self._device)
         formed = sum(one.size for one in self._model.layout if len(one.shape) == 4)

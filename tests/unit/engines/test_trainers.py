@@ -15,7 +15,7 @@ from onlooker.engines.trial import agrees, candidates, fastest
 from onlooker.methods.averaging import Averaging
 from onlooker.methods.descent import LocalDescent
 from onlooker.methods.method import ServerStep
-from onlooker.methods.trainer import Plain
+from onlooker.methods.trainer import ClippedSum, Descend, Plain
 from onlooker.models import build
 from onlooker.models.parts import whole
 from onlooker.privacy.random import Seeded
@@ -72,6 +72,16 @@ def rows(count=60, shape=SHAPE, task="classification", seed=0):
     return Examples(features, draw.integers(0, 10, count))
 
 
+def descend(trainer, *what):
+    """Delta of local training, asked of one trainer."""
+    return trainer.answer([Descend(*what)])[0]
+
+
+def clipped_sum(trainer, *what):
+    """A clipped sum over records, asked of one trainer."""
+    return trainer.answer([ClippedSum(*what)])[0]
+
+
 def stream():
     return Seeded(5).stream("local training")
 
@@ -82,25 +92,25 @@ def test_every_trainer_moves_as_the_plain_one(network, descent):
     model = build(network, SHAPE, 10, "classification")
     tried = candidates(model, CPU)
     assert ("flat-channels-last" in tried) == (network == "cnn-ms-pafl")
-    expected = tried["plain"].descend(DESCENTS[descent], model.initial(1), rows(), stream())
+    expected = descend(tried["plain"], DESCENTS[descent], model.initial(1), rows(), stream())
     assert np.linalg.norm(expected) > 0.01
     for name, one in tried.items():
         for _ in range(2):  # nothing is left of the first client
-            found = one.descend(DESCENTS[descent], model.initial(1), rows(), stream())
+            found = descend(one, DESCENTS[descent], model.initial(1), rows(), stream())
             assert np.allclose(found, expected, rtol=1e-3, atol=2e-5), name
-            one.descend(DESCENTS[descent], model.initial(2), rows(seed=1), stream())
+            descend(one, DESCENTS[descent], model.initial(2), rows(seed=1), stream())
 
 
 def test_a_regression_moves_as_plain():
     model = build("mlp", (5,), 1, "regression")
     examples = rows(shape=(5,), task="regression")
     found, expected = (
-        candidates(model, CPU)[name].descend(DESCENTS["sgd"], model.initial(1), examples, stream())
+        descend(candidates(model, CPU)[name], DESCENTS["sgd"], model.initial(1), examples, stream())
         for name in ("dense", "plain")
     )
     assert np.allclose(found, expected, rtol=1e-3, atol=1e-6)
     found, expected = (
-        candidates(model, CPU)[name].clipped_sum(model.initial(1), examples, 0.1, stream())
+        clipped_sum(candidates(model, CPU)[name], model.initial(1), examples, 0.1, stream())
         for name in ("dense", "plain")
     )
     assert np.allclose(found, expected, atol=1e-6)
@@ -112,8 +122,8 @@ def test_records_are_clipped_as_plainly(network, count):
     model = build(network, SHAPE, 10, "classification")
     start, examples = model.initial(3), rows(count)
     for clip in (0.5, 1e6):
-        found = Dense(model, Plain(model)).clipped_sum(start, examples, clip, stream())
-        expected = Plain(model).clipped_sum(start, examples, clip, stream())
+        found = clipped_sum(Dense(model, Plain(model)), start, examples, clip, stream())
+        expected = clipped_sum(Plain(model), start, examples, clip, stream())
         assert np.allclose(found, expected, atol=1e-5 * max(1, np.abs(expected).max(initial=0)))
 
 
@@ -132,9 +142,9 @@ def test_records_are_clipped_by_what_was_captured(network, count):
     start, examples = model.initial(3), rows(count)
     captured = candidates(model, CPU)["captured"]
     for clip in (0.5, 1e6):
-        captured.clipped_sum(model.initial(4), rows(3, seed=9), clip, stream())  # of which nothing is left
-        found = captured.clipped_sum(start, examples, clip, stream())
-        expected = Plain(model).clipped_sum(start, examples, clip, stream())
+        clipped_sum(captured, model.initial(4), rows(3, seed=9), clip, stream())  # of which nothing is left
+        found = clipped_sum(captured, start, examples, clip, stream())
+        expected = clipped_sum(Plain(model), start, examples, clip, stream())
         assert np.allclose(found, expected, rtol=1e-4, atol=1e-5 * max(1, np.abs(expected).max(initial=0)))
 
 
@@ -162,7 +172,7 @@ def test_what_cannot_be_captured_is_tried_and_left(factory, tmp_path):
     model = build(f"{__name__}:{factory.__name__}", (4,), 3, "classification")
     examples = Examples(np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32), np.arange(8) % 3)
     with pytest.raises(RuntimeError):
-        candidates(model, CPU)["captured"].clipped_sum(model.initial(0), examples, 1.0, stream())
+        clipped_sum(candidates(model, CPU)["captured"], model.initial(0), examples, 1.0, stream())
     assert fastest(object(), model, examples, CPU, tmp_path / "trainers.json") != "captured"
 
 
@@ -174,12 +184,12 @@ def test_no_record_adds_more_than_the_clip_by_hand(scale, trainer, network):
     start, one = model.initial(3), rows(1)
     wild = Examples(one.features * np.float32(scale), one.labels)
     dense = candidates(model, CPU)[trainer]
-    norm = float(np.linalg.norm(dense.clipped_sum(start, wild, 0.5, stream())))
+    norm = float(np.linalg.norm(clipped_sum(dense, start, wild, 0.5, stream())))
     assert norm <= 0.5
     assert (norm == 0) == (not np.isfinite(scale))
     rest = rows(9, seed=2)
     both = Examples(np.concatenate([wild.features, rest.features]), np.concatenate([wild.labels, rest.labels]))
-    added = dense.clipped_sum(start, both, 0.5, stream()) - dense.clipped_sum(start, rest, 0.5, stream())
+    added = clipped_sum(dense, start, both, 0.5, stream()) - clipped_sum(dense, start, rest, 0.5, stream())
     assert np.linalg.norm(added) <= 0.5 + 1e-5
     if not np.isfinite(scale):
         assert np.allclose(added, 0, atol=1e-5)
@@ -231,7 +241,7 @@ def method_of(model, descent=DESCENTS["sgd"]):
 def test_the_fastest_agrees_and_is_remembered(tmp_path):
     model = build(f"{__name__}:Views", SHAPE, 10, "classification")
     with pytest.raises(RuntimeError):
-        Flat(model, CPU, channels_last=True).descend(DESCENTS["sgd"], model.initial(1), rows(), stream())
+        descend(Flat(model, CPU, channels_last=True), DESCENTS["sgd"], model.initial(1), rows(), stream())
     cache = tmp_path / "deep" / "trainers.json"
     found = fastest(method_of(model), model, rows(), CPU, cache)
     assert found in ("plain", "flat")
