@@ -21,6 +21,7 @@ from onlooker.engines.captured import Captured, is_captured
 from onlooker.engines.dense import Dense, is_dense
 from onlooker.engines.flat import Flat
 from onlooker.engines.inline import one_thread
+from onlooker.engines.stacked import Stacked
 from onlooker.methods.averaging import Averaging
 from onlooker.methods.fedavg import FedAvg
 from onlooker.methods.method import Method
@@ -41,6 +42,8 @@ def candidates(model: Model, device: torch.device) -> dict[str, Trainer]:
         found["flat-channels-last"] = Flat(model, device, channels_last=True)
     if device.type == "cpu" and is_dense(model):
         found["dense"] = Dense(model, found["flat"])
+    if device.type != "cpu":
+        found["stacked"] = Stacked(model, found["flat"], device)
     if is_captured(model):
         found["captured"] = Captured(model, found["flat-channels-last" if model.channels_last else "flat"], device)
     return found

@@ -11,6 +11,7 @@ from torch import nn
 
 from onlooker.engines.dense import Dense, is_dense
 from onlooker.engines.flat import Flat
+from onlooker.engines.stacked import Stacked
 from onlooker.engines.trial import agrees, candidates, fastest
 from onlooker.methods.averaging import Averaging
 from onlooker.methods.descent import LocalDescent
@@ -99,6 +100,31 @@ def test_every_trainer_moves_as_the_plain_one(network, descent):
             found = descend(one, DESCENTS[descent], model.initial(1), rows(), stream())
             assert np.allclose(found, expected, rtol=1e-3, atol=2e-5), name
             descend(one, DESCENTS[descent], model.initial(2), rows(seed=1), stream())
+
+
+@pytest.mark.parametrize("descent", DESCENTS)
+@pytest.mark.parametrize("network", ["mlp", "cnn-ms-pafl", f"{__name__}:Views"])
+def test_clients_in_one_tensor_move_as_each_alone(network, descent):
+    """Also with fewer rows than others, and the same client twice."""
+    model = build(network, SHAPE, 10, "classification")
+    clients = [rows(60), rows(60, seed=1), rows(11, seed=2), rows(60, seed=3)]
+    clients.append(clients[1])
+
+    def asks():
+        return [
+            Descend(DESCENTS[descent], model.initial(place), one, Seeded(place).stream("local training"))
+            for place, one in enumerate(clients)
+        ]
+
+    plain = Plain(model)
+    stacked = Stacked(model, plain, CPU)
+    for _ in range(2):
+        found = stacked.answer([*asks(), ClippedSum(model.initial(0), clients[0], 0.5, stream())])
+        expected = [*plain.answer(asks()), clipped_sum(plain, model.initial(0), clients[0], 0.5, stream())]
+        assert len(found) == len(expected) == 6
+        for one, other in zip(found, expected, strict=True):
+            assert np.allclose(one, other, rtol=1e-3, atol=2e-5) and np.linalg.norm(other) > 0.01
+    assert stacked.at_once > 1 and stacked.answer([]) == []
 
 
 def test_a_regression_moves_as_plain():
