@@ -20,7 +20,6 @@ from torch.nn import functional
 from onlooker.errors import ModelError
 from onlooker.types import Array, Examples, Task
 
-
 _CPU = torch.device("cpu")
 
 
