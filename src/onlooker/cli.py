@@ -21,6 +21,7 @@ from rich.console import Console
 from onlooker import __version__, config, display, report, run
 from onlooker._stored import packed
 from onlooker.config import Prepared
+from onlooker.engines import cores
 from onlooker.errors import FolderError, OnlookerError, TermsError
 from onlooker.folder import RunFolder
 from onlooker.privacy.forecast import forecast
@@ -94,7 +95,7 @@ def run_command(
         find(Ledger.plan(prepared.agreement.terms), prepared.agreement.observers)  # refuse now what has no price
         folder = RunFolder.create(
             place,
-            config.as_toml(prepared.configuration),
+            config.as_toml(prepared.configuration, study.engine),
             prepared.agreement.terms,
             _environment(prepared, study, file.stem),
             run.starting_tensors(study),
@@ -270,6 +271,12 @@ def _environment(prepared: Prepared, study: Study, name: str) -> dict[str, Any]:
         "seed": configuration.task.seed,
         "threads": torch.get_num_threads(),
         "device": str(study.device),
+        "engine": {
+            "name": study.engine.name,
+            "trainer": study.engine.trainer,
+            "workers": study.engine.workers or cores(),
+            "elided": study.elides,
+        },
         "task": configuration.task.method,
         "data": {
             "name": description.name,

@@ -161,6 +161,16 @@ class EvaluationTable(Table):
     private: bool = False
 
 
+class EngineTable(Table):
+    """Who computes the clients of a round: how fast, and in which last digits, but nothing else."""
+
+    name: Literal["vectorised", "loop"] = "vectorised"
+    workers: Count | None = None
+    trainer: str = "auto"
+    start_method: Literal["fork", "spawn", "forkserver"] | None = None
+    shares: Literal["elided", "cut"] = "elided"
+
+
 class Configuration(Table):
     """The whole file."""
 
@@ -174,3 +184,4 @@ class Configuration(Table):
     servers: ServersTable | None = None
     privacy: PrivacyTable = PrivacyTable()
     evaluation: EvaluationTable = EvaluationTable()
+    engine: EngineTable = EngineTable()

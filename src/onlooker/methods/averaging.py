@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import torch
 
 from onlooker.errors import UnpricedError
 from onlooker.methods.descent import LocalDescent
-from onlooker.methods.method import Local, Released, ServerStep, State, Vector
-from onlooker.models import Model, Parts
+from onlooker.methods.method import Local, Released, ServerStep, State
+from onlooker.methods.trainer import Asking, Descend
+from onlooker.models import Parts
 from onlooker.privacy.random import Stream
 from onlooker.privacy.terms import Terms
-from onlooker.types import Examples, Row
+from onlooker.types import Examples, Row, Vector
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class Averaging:
     passes: int = 1
     epochs: int = 1
 
-    def local(
-        self, model: Model, received: Vector, kept: Vector, examples: Examples, stream: Stream, device: torch.device
-    ) -> Local:
+    def local(self, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Asking[Local]:
         """The public part's update (or the public part itself), `float64[p]`, and the private part as trained."""
         start = self.parts.join(received, kept)
+        if self.passes == 1 and self.sends == "update" and not len(self.parts.private):
+            return Local({"model": (yield Descend(self.descent, start, examples, stream))}, kept)
         trained = start
         for _ in range(self.passes):
-            moved = self.descent(model, trained, examples, stream, device)
+            moved = yield Descend(self.descent, trained, examples, stream)
             trained = (trained.astype(np.float64) + moved).astype(np.float32)
         public = trained[self.parts.public].astype(np.float64)
         row = public if self.sends == "model" else public - received.astype(np.float64)
