@@ -52,6 +52,8 @@ class Model:
         size: d, the length of the vector.
         task: "classification" or "regression".
         factory: makes a module like the template with fresh weights, drawn from torch's generator.
+        channels_last: True if pictures may lie in memory with their channels last, at which convolutions are fastest:
+            it was tried.
     """
 
     module: nn.Module
@@ -59,6 +61,7 @@ class Model:
     size: int
     task: Task
     factory: Callable[[], nn.Module]
+    channels_last: bool = False
 
     def initial(self, seed: int) -> NDArray[np.float32]:
         """Fresh initial weights, `float32[d]`: the same for the same seed, on any worker and in any order."""
@@ -171,16 +174,33 @@ def score(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The loss of each row and whether it is right (or its absolute error), `float64[n]` each."""
     module = model.fresh(vector).eval()
+    if model.channels_last:
+        lay_out(module)
     losses: list[Tensor] = []
     scores: list[Tensor] = []
     with torch.inference_mode():
         for start in range(0, len(examples), batch_size):
             rows = slice(start, start + batch_size)
-            outputs = module(torch.as_tensor(examples.features[rows]))
+            features = torch.as_tensor(examples.features[rows])
+            outputs = module(laid_out(features) if model.channels_last else features)
             labels = torch.as_tensor(examples.labels[rows])
             losses.append(model.losses(outputs, labels).double())
             scores.append(_scores(model.task, outputs, labels).double())
     return torch.cat(losses).numpy(), torch.cat(scores).numpy()
+
+
+def lay_out(module: nn.Module) -> None:
+    """Let the convolutions' weights lie with their channels last."""
+    for parameter in module.parameters():
+        if parameter.dim() == 4:
+            # Not by `contiguous`, to which a single channel lies last already, so that it changes no strides.
+            last = parameter.data.permute(0, 2, 3, 1)
+            parameter.data = last.new_empty(last.shape).copy_(last).permute(0, 3, 1, 2)
+
+
+def laid_out(features: Tensor) -> Tensor:
+    """The same pictures, `float32[n, c, h, w]`, with their channels last in memory; anything else as it is."""
+    return features.contiguous(memory_format=torch.channels_last) if features.dim() == 4 else features
 
 
 def _scores(task: Task, outputs: Tensor, labels: Tensor) -> Tensor:
