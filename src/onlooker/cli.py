@@ -1,9 +1,12 @@
-"""The command: plan, run, resume, report, reproduce."""
+"""The command: plan, run, resume, report, reproduce.
+
+What needs torch or draws a page is imported by the commands that use it: torch alone takes longer to import than most
+plans take to make.
+"""
 
 from __future__ import annotations
 
 import datetime
-import importlib.metadata
 import json
 import os
 import platform
@@ -12,13 +15,12 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 from rich.console import Console
 
-from onlooker import __version__, config, display, report, run
+from onlooker import __version__, config, display
 from onlooker._stored import packed
 from onlooker.config import Prepared
 from onlooker.errors import FolderError, OnlookerError, TermsError
@@ -27,8 +29,11 @@ from onlooker.privacy.forecast import forecast
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import find, to_json
 from onlooker.reproduce import reproduce
-from onlooker.round import Study
-from onlooker.stored import view_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from onlooker.round import Study
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -84,6 +89,8 @@ def run_command(
     device: Annotated[str, _DEVICE] = "cpu",
 ) -> None:
     """Train, and leave a run folder; its path is the last line."""
+    from onlooker import run
+
     with _sentences():
         if engine not in _ENGINES:
             raise TermsError(f'--engine "{engine}" is not known; choose {" or ".join(_ENGINES)}.')
@@ -129,6 +136,8 @@ def export(
     out: Annotated[Path | None, typer.Option("--out", help="The file; client-I.safetensors by default.")] = None,
 ) -> None:
     """Write what one client holds after a run, its model and those of its groups, and nothing else; prints the file."""
+    from onlooker.stored import view_of
+
     with _sentences():
         opened = RunFolder.open(folder)
         prepared = config.prepare(config.parse(opened.configuration(), (), str(folder / "run.toml")), folder)
@@ -150,6 +159,8 @@ def report_command(
     out: Annotated[Path | None, typer.Option("--out", help="The page; DIR/report.html by default.")] = None,
 ) -> None:
     """Write one self-contained HTML page about a run; its path is the last line."""
+    from onlooker import report
+
     with _sentences():
         print(report.write(RunFolder.open(folder), out))
 
@@ -161,6 +172,8 @@ def main() -> None:
 
 
 def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
+    from onlooker import report, run
+
     console = Console()
     try:
         display.follow(console, prepared, folder, run.simulate(study, folder))
@@ -180,6 +193,8 @@ def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
 
 
 def _refuse_other_terms(opened: RunFolder, prepared: Prepared) -> None:
+    from onlooker import run
+
     changed = run.difference(opened.terms(), prepared.agreement.terms)
     if changed:
         raise TermsError(f"{opened.path} was begun under other terms, which cannot change: {'; '.join(changed)}.")
@@ -233,6 +248,8 @@ def _client(name: str, clients: int, option: str = "--subject") -> int:
 
 
 def _device(name: str) -> torch.device:
+    import torch
+
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).cpu()
@@ -258,6 +275,10 @@ def _refuse_used(place: Path) -> None:
 
 def _environment(prepared: Prepared, study: Study, name: str) -> dict[str, Any]:
     """What `env.json` says: enough to tell what ran, on what, with whose versions."""
+    import importlib.metadata
+
+    import torch
+
     configuration, description = prepared.configuration, prepared.description
     packages = ("numpy", "scipy", "torch", "dp-accounting", "cryptography", "safetensors", "pydantic")
     return {
@@ -279,7 +300,7 @@ def _environment(prepared: Prepared, study: Study, name: str) -> dict[str, Any]:
             "preprocessing": list(description.preprocessing),
             "uncharged": list(description.uncharged),
         },
-        "model": {"name": configuration.model.name, "parameters": prepared.model.size},
+        "model": {"name": configuration.model.name, "parameters": prepared.size},
         "observers": list(prepared.agreement.observers),
         "target-epsilon": prepared.agreement.target,
         "printed": prepared.printed,

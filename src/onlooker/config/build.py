@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import tomli_w
-import torch
 
 from onlooker import data, models
 from onlooker.config.kinds import kind_of
@@ -17,8 +18,14 @@ from onlooker.config.terms import Agreement, agree
 from onlooker.errors import ConfigError, DataError
 from onlooker.methods.method import Method
 from onlooker.privacy.random import Seeded, Source, System
-from onlooker.round import Study
+from onlooker.types import Task
 
+if TYPE_CHECKING:
+    import torch
+
+    from onlooker.round import Study
+
+Answer = TypeVar("Answer")
 _LARGEST_RATE = 1e30  # a step of 32-bit floats can still be computed
 
 
@@ -29,7 +36,7 @@ class Prepared:
     Attributes:
         configuration: the file, its paths made absolute.
         description: the public facts of the data.
-        model: what is trained.
+        layout: the parameters of what is trained.
         agreement: the terms, and who is to be guarded against.
         method: the method under those terms.
         printed: what the method's paper prints as their price; no guarantee, and empty where it prints none.
@@ -37,10 +44,20 @@ class Prepared:
 
     configuration: Configuration
     description: data.Description
-    model: models.Model
+    layout: tuple[models.Parameter, ...]
     agreement: Agreement
     method: Method
     printed: str
+
+    @property
+    def size(self) -> int:
+        """d, the number of parameters."""
+        return sum(parameter.size for parameter in self.layout)
+
+    @cached_property
+    def model(self) -> models.Model:
+        """What is trained, made when it is first asked for: a plan can do without."""
+        return _of_model(models.build, self.configuration, self.description)
 
 
 def prepare(configuration: Configuration, base: Path) -> Prepared:
@@ -57,13 +74,21 @@ def prepare(configuration: Configuration, base: Path) -> Prepared:
     _check_training(configuration)
     configuration = _absolute(configuration, base)
     description = data.describe(data_settings(configuration))
-    model = models.build(
-        configuration.model.name, description.shape, description.outputs, description.task, description.symbols
-    )
-    parts = parts_of(configuration, kind, model)
+    layout = _of_model(models.outline, configuration, description)
+    parts = parts_of(configuration, kind, layout)
     agreement = agree(configuration, kind, parts)
     method = kind.make(agreement.terms, configuration, parts)
-    return Prepared(configuration, description, model, agreement, method, kind.printed(agreement.terms))
+    return Prepared(configuration, description, layout, agreement, method, kind.printed(agreement.terms))
+
+
+def _of_model(
+    ask: Callable[[str, tuple[int, ...], int, Task, int], Answer],
+    configuration: Configuration,
+    description: data.Description,
+) -> Answer:
+    """What is said of the model that the file names, for these data."""
+    name = configuration.model.name
+    return ask(name, description.shape, description.outputs, description.task, description.symbols)
 
 
 def sides_of(prepared: Prepared) -> list[str]:
@@ -71,11 +96,11 @@ def sides_of(prepared: Prepared) -> list[str]:
     parts = prepared.method.parts
     if not len(parts.private):
         return []
-    counts = parts.sides(prepared.model.layout)
+    counts = parts.sides(prepared.layout)
     lines: list[str] = []
     for side, place, total in (("public", 1, len(parts.public)), ("private", 2, len(parts.private))):
         listed = ", ".join(f"{row[0]} {row[place]:,}" for row in counts if row[place])
-        lines.append(f"{side.capitalize()} part, {total:,} of {prepared.model.size:,} parameters: {listed}")
+        lines.append(f"{side.capitalize()} part, {total:,} of {prepared.size:,} parameters: {listed}")
     return lines
 
 
@@ -85,6 +110,8 @@ def study(prepared: Prepared, device: torch.device, federation: data.Federation 
     Raises:
         DataError: if they cannot be read, or are not what the configuration says.
     """
+    from onlooker.round import Study  # with torch, which takes longer to import than most plans to make
+
     configuration = prepared.configuration
     federation = federation or data.load(data_settings(configuration), _dealer(configuration))
     if len(federation.clients) != configuration.data.clients:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
 
 from onlooker.errors import UnpricedError
 from onlooker.methods.descent import LocalDescent
 from onlooker.methods.method import Local, Released, ServerStep, State, Vector
-from onlooker.models import Model, Parts
+from onlooker.models import Parts
 from onlooker.privacy.random import Stream
 from onlooker.privacy.terms import Terms
 from onlooker.types import Examples, Row
+
+if TYPE_CHECKING:
+    import torch
+
+    from onlooker.models import Model
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from onlooker.models import Model
 from onlooker.privacy.random import Stream
 from onlooker.privacy.records import RecordBatches
 from onlooker.types import Examples, Row
+
+if TYPE_CHECKING:
+    import torch
+
+    from onlooker.models import Model
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class LocalDescent:
         self, model: Model, received: NDArray[np.float32], examples: Examples, stream: Stream, device: torch.device
     ) -> Row:
         """Delta, `float64[d]`: the trained parameters less the received ones."""
+        import torch  # when something is trained, and not when it is planned
+
         module = model.fresh(received).to(device).train()
         parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         optimizer = self._optimizer(parameters)
@@ -64,6 +69,8 @@ class LocalDescent:
         return model.flatten(module).astype(np.float64) - received.astype(np.float64)
 
     def _optimizer(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        import torch
+
         if self.optimizer == "adam":
             return torch.optim.Adam(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
         return torch.optim.SGD(

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch.func import functional_call, grad, vmap
 
 from onlooker.errors import UnpricedError
 from onlooker.methods.method import Local, Released, ServerStep, State, Vector
-from onlooker.models import Model, Parts
+from onlooker.models import Parts
 from onlooker.privacy.random import Stream
 from onlooker.privacy.sampling import PoissonRecords
 from onlooker.privacy.terms import Terms
 from onlooker.types import Examples, Row
+
+if TYPE_CHECKING:
+    import torch
+
+    from onlooker.models import Model
 
 _GRADIENT_NUMBERS_AT_ONCE = 2**23  # 32 MiB of float32 gradients, whatever the model
 _ROWS_AT_ONCE = 128  # of one person, whose gradients are added up by the layers themselves
@@ -82,6 +86,9 @@ def clipped_sum(
     A record whose gradient is not finite adds nothing (rule 1). Norms, factors and sums are float64, whatever the
     gradients are.
     """
+    import torch  # when something is trained, and not when it is planned
+    from torch.func import functional_call, grad, vmap
+
     total = torch.zeros(model.size, dtype=torch.float64, device=device)
     weights = {name: value.to(device) for name, value in model.split(parameters).items()}
 
@@ -118,6 +125,9 @@ def clipped_sum_of_persons(
         stream: what layers that draw, such as dropout, draw from.
         device: where tensors live.
     """
+    import torch
+    from torch.func import functional_call, grad
+
     total = torch.zeros(model.size, dtype=torch.float64, device=device)
     weights = {name: value.to(device) for name, value in model.split(parameters).items()}
 
@@ -139,6 +149,8 @@ def clipped_sum_of_persons(
 
 def _sum_of_clipped(rows: torch.Tensor, clip: float) -> torch.Tensor:
     """The sum of the rows, `float64[k, d]`, each within L2 norm `clip`; a row that is not finite adds nothing."""
+    import torch
+
     norms = torch.sqrt(torch.sum(rows * rows, dim=1))
     finite = torch.isfinite(norms)
     factors = torch.where(finite, clip / torch.clamp(norms, min=clip) * (1 - 2**-40), 0.0)

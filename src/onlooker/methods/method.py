@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from onlooker.models import Model, Parts
+from onlooker.models import Parts
 from onlooker.privacy.random import Source, Stream
 from onlooker.privacy.terms import Terms
 from onlooker.types import Examples, Row
+
+if TYPE_CHECKING:
+    import torch
+
+    from onlooker.models import Model
 
 Vector = NDArray[np.float32]
 """`float32[d]`: the trainable parameters of a model, or a part of them, as one vector."""
