@@ -47,7 +47,7 @@ def zeroed(rate: float, shift: float, interval: float, log_tail: float) -> Priva
     lies between the losses; at the last, at most e^`log_tail` of the curves is left.
     """
     losses = _grid(_poisson(rate, shift, 2.0, log_tail), interval)
-    forward, backward = opposed(losses, rate, shift), _curve(_poisson(rate, shift, 1.0, log_tail), losses)
+    forward, backward = opposed(losses, rate, shift), alone(losses, rate, shift)
     return PrivacyLossDistribution(_distribution(forward, backward, losses), _distribution(backward, forward, losses))
 
 
@@ -57,9 +57,8 @@ def replaced(rate: float, shift: float, interval: float, log_tail: float) -> Pri
     So both curves are q H_gamma(N(2C) || N(0)). They are those of Zhu, Dong and Wang (2022) for sampling without
     replacement.
     """
-    poisson = _poisson(rate, shift, 2.0, log_tail)
-    losses = _grid(poisson, interval)
-    curve = _curve(poisson, losses)
+    losses = _grid(_poisson(rate, shift, 2.0, log_tail), interval)
+    curve = alone(losses, rate, 2 * shift)
     return PrivacyLossDistribution(_distribution(curve, curve, losses))
 
 
@@ -78,7 +77,7 @@ def counted(
     losses = _grid(reach, interval)
     forward, backward = np.full(len(losses), left), np.full(len(losses), left)
     for one, weight in zip(rates, weights, strict=True):
-        small = _curve(_poisson(one, shift, 1.0 if zeroed else 2.0, log_tail), losses)
+        small = alone(losses, one, shift if zeroed else 2 * shift)
         forward += weight * (opposed(losses, one, shift) if zeroed and one < 1 else small)
         backward += weight * small
     return PrivacyLossDistribution(_distribution(forward, backward, losses), _distribution(backward, forward, losses))
@@ -109,6 +108,18 @@ def _reach(poisson: GaussianPrivacyLoss) -> float:
     return cast(float, poisson.connect_dots_bounds().epsilon_upper)
 
 
+def alone(losses: Floats, rate: float, distance: float) -> Floats:
+    """The curve q H_gamma(N(distance) || N(0)): a row against nothing, which moves no other. `losses` are 0 or more.
+
+    The library has it too, but computes one loss after another.
+    """
+    go = math.log(rate)
+    threshold = np.logaddexp(0.0, _log_excess(losses) - go)  # log gamma
+    gained = _log_phi(distance / 2 - threshold / distance)
+    lost = threshold + _log_phi(-distance / 2 - threshold / distance)
+    return np.exp(go + gained) * -np.expm1(np.minimum(0.0, lost - gained))
+
+
 def opposed(losses: Floats, rate: float, shift: float) -> Floats:
     """The curve of (1-q) N(0) + q N(2C) against (1-q) N(0) + q N(C), where all others send -C and the subject C.
 
@@ -116,14 +127,19 @@ def opposed(losses: Floats, rate: float, shift: float) -> Floats:
     or more; all in logs, without overflow.
     """
     stay, go = math.log1p(-rate), math.log(rate)
-    with np.errstate(divide="ignore"):
-        excess = losses + np.log(-np.expm1(-losses))  # log(g - 1)
+    excess = _log_excess(losses)
     linear = losses - shift**2 / 2
     root = np.logaddexp(2 * linear, math.log(4) + stay - go + excess - 2 * shift**2) / 2
     cut = (2 * shift**2 - math.log(2) + np.logaddexp(linear, root)) / shift
     gained = go + _log_phi(2 * shift - cut)
     lost = np.logaddexp(stay + excess + _log_phi(-cut), go + losses + _log_phi(shift - cut))
     return np.exp(gained) * -np.expm1(np.minimum(0.0, lost - gained))
+
+
+def _log_excess(losses: Floats) -> Floats:
+    """The log of g - 1 at g = e^loss."""
+    with np.errstate(divide="ignore"):
+        return losses + np.log(-np.expm1(-losses))
 
 
 def _poisson(rate: float, shift: float, distance: float, log_tail: float) -> GaussianPrivacyLoss:
@@ -135,10 +151,6 @@ def _poisson(rate: float, shift: float, distance: float, log_tail: float) -> Gau
         sampling_prob=rate,
         adjacency_type=AdjacencyType.REMOVE,
     )
-
-
-def _curve(poisson: GaussianPrivacyLoss, losses: Floats) -> Floats:
-    return cast(Floats, cast(Any, poisson).get_delta_for_epsilon(losses))
 
 
 def _grid(poisson: GaussianPrivacyLoss, interval: float) -> Floats:
