@@ -2,7 +2,6 @@
 
 Every case is a process of its own, on one thread, and next to it `import torch` is timed by itself: cases take turns,
 and the least of a few repeats counts, because whatever else runs on a machine only adds. A plan's job is 10,000 rounds.
-Imports are timed by `-X importtime` in one more run of each case, which is a little slower for being watched.
 
 Usage: python benchmarks/startup.py [REPEATS] [WORD]    (only cases whose name has the word)
 """
@@ -20,7 +19,6 @@ from pathlib import Path
 
 ROUNDS = 10_000
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-ONLOOKER = ("-m", "onlooker")
 JOB = """
 [task]
 method = "{method}"
@@ -38,12 +36,41 @@ delta = 1e-5
 """
 
 
+WATCHED = """
+import builtins, os, sys, time
+share, *sys.argv = sys.argv[1:]
+inner, spent, running = builtins.__import__, 0.0, False
+def watched(*names, **more):
+    global spent, running
+    if running:
+        return inner(*names, **more)
+    running, began = True, time.process_time()
+    try:
+        return inner(*names, **more)
+    finally:
+        running, took = False, time.process_time() - began
+        spent += took
+        if took > 1e-3:
+            with open(share + ".new", "w") as file:
+                file.write(str(spent))
+            os.replace(share + ".new", share)
+builtins.__import__ = watched
+if sys.argv[0] == "torch":
+    import torch
+else:
+    from onlooker.cli import main
+    main()
+"""
+"""Runs a command, and keeps in a file what its imports have taken so far."""
+
+
 @dataclass(frozen=True)
 class Cost:
-    """What a process took, in seconds: by the clock on the wall, and on the processor."""
+    """What a process took, in seconds: by the clock on the wall, on the processor, and there for imports alone."""
 
     wall: float
     cpu: float
+    imports: float
 
 
 @dataclass(frozen=True)
@@ -99,29 +126,29 @@ def cases(folder: Path) -> list[Case]:
     for name, text in written().items():
         path = folder / f"{re.sub('[^a-z0-9]+', '-', name)}.toml"
         path.write_text(text)
-        found.append(Case(f"plan {name}", (*ONLOOKER, "plan", str(path))))
-    found += [Case(f"plan {path.stem}", (*ONLOOKER, "plan", str(path))) for path in sorted(EXAMPLES.glob("*.toml"))]
+        found.append(Case(f"plan {name}", ("onlooker", "plan", str(path))))
+    found += [Case(f"plan {path.stem}", ("onlooker", "plan", str(path))) for path in sorted(EXAMPLES.glob("*.toml"))]
     digits, fedavg = EXAMPLES / "digits_silos.toml", folder / "poisson-eps.toml"
-    found.append(Case("run digits_silos", (*ONLOOKER, "run", str(digits)), until_first_round=True))
-    found.append(Case("run dp-fedavg mlp", (*ONLOOKER, "run", str(fedavg)), until_first_round=True))
+    found.append(Case("run digits_silos", ("onlooker", "run", str(digits)), until_first_round=True))
+    found.append(Case("run dp-fedavg mlp", ("onlooker", "run", str(fedavg)), until_first_round=True))
     return found
 
 
-def cost(case: Case, *options: str) -> Cost:
+def cost(case: Case) -> Cost:
     """One process from its start to its end, or to its first round, where it is stopped."""
     with tempfile.TemporaryDirectory() as place:
-        where = ("--out", f"{place}/run") if case.until_first_round else ()
+        share, metrics = Path(place, "share"), Path(place, "run", "metrics.jsonl")
+        where = ("--out", str(metrics.parent)) if case.until_first_round else ()
+        command = [sys.executable, "-c", WATCHED, str(share), *case.arguments, *where]
         began = time.perf_counter()
-        with open(f"{place}/errors", "w") as errors:
-            process = subprocess.Popen(
-                [sys.executable, *options, *case.arguments, *where], stdout=subprocess.DEVNULL, stderr=errors
-            )
-            wall = first_line(Path(place) / "run" / "metrics.jsonl", process, began) if where else 0.0
+        with open(Path(place, "errors"), "w") as errors:
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+            wall = first_line(metrics, process, began) if where else 0.0
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode and not where:
             raise SystemExit(f"{case.name} failed: {Path(place, 'errors').read_text()[-500:]}")
-        return Cost(wall or time.perf_counter() - began, usage.ru_utime + usage.ru_stime)
+        return Cost(wall or time.perf_counter() - began, usage.ru_utime + usage.ru_stime, float(share.read_text()))
 
 
 def first_line(metrics: Path, process: subprocess.Popen[bytes], began: float) -> float:
@@ -135,38 +162,21 @@ def first_line(metrics: Path, process: subprocess.Popen[bytes], began: float) ->
     return wall
 
 
-def imported(case: Case) -> float:
-    """The seconds that a case spends on imports."""
-    with tempfile.NamedTemporaryFile("r") as report:
-        watched = Case(
-            case.name,
-            (
-                "-c",
-                f"import os,sys; os.dup2(os.open({report.name!r}, os.O_WRONLY), 2); "
-                "sys.argv[0] = 'onlooker'; from onlooker.cli import main; main()",
-                *case.arguments[2:],
-            ),
-            case.until_first_round,
-        )
-        cost(watched, "-X", "importtime")
-        return sum(int(found) for found in re.findall(r"import time:\s+(\d+) \|", report.read())) / 1e6
-
-
 def main() -> None:
     """Print a line for each case."""
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     word = sys.argv[2] if len(sys.argv) > 2 else ""
     os.environ["OMP_NUM_THREADS"] = "1"
-    torch = Case("import torch", ("-c", "import torch"))
+    torch = Case("import torch", ("torch",))
     with tempfile.TemporaryDirectory() as place:
         chosen = [case for case in cases(Path(place)) if word in case.name]
         cost(torch)  # from the disk
         print(f"{'case':<44}{'wall s':>8}{'cpu s':>8}{'imports s':>11}{'cpu / import torch':>20}")
         for case in chosen:
             pairs = [(cost(case), cost(torch)) for _ in range(repeats)]
-            wall, cpu = (min(getattr(one, key) for one, _ in pairs) for key in ("wall", "cpu"))
-            least = min(alone.cpu for _, alone in pairs)
-            print(f"{case.name:<44}{wall:>8.2f}{cpu:>8.2f}{imported(case):>11.2f}{cpu / least:>20.2f}", flush=True)
+            wall, cpu, imports = (min(getattr(one, key) for one, _ in pairs) for key in ("wall", "cpu", "imports"))
+            ratio = cpu / min(alone.cpu for _, alone in pairs)
+            print(f"{case.name:<44}{wall:>8.2f}{cpu:>8.2f}{imports:>11.2f}{ratio:>20.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ def main() -> None:
 
 
 def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
-    from onlooker import report, run
+    from onlooker import run
 
     console = Console()
     try:
@@ -182,6 +182,8 @@ def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
         _say(f"{why}; `onlooker resume {folder.path}` goes on from the last finished round.")
         _close_output()
         raise typer.Exit(130) from None
+    from onlooker import report  # not before the first round, which does not need it
+
     page = report.write(folder)
     findings = find(folder.ledger(), prepared.agreement.observers)
     display.show_findings(console, folder.ledger(), findings)
