@@ -76,7 +76,9 @@ def main() -> None:
     torch.set_num_threads(1)
     job = study()
     state, kept = beginning(job.method, initial_vector(job.model, job.source))
-    whole, limit = median(lambda: play(job, state, kept, 1, lambda digest, noise: None)), median(lambda: bare(job))
+    with job.opened() as engine:
+        whole = median(lambda: play(job, engine, state, kept, 1, lambda digest, noise: None))
+    limit = median(lambda: bare(job))
     print(f"private round {1000 * whole:.1f} ms, bare local training {1000 * limit:.1f} ms, ratio {whole / limit:.2f}")
 
 

@@ -1,7 +1,7 @@
 """Rounds played one by one, for tests that look inside a run."""
 
-from onlooker.engines.loop import Job, run_clients
 from onlooker.methods.method import initial_vector
+from onlooker.methods.trainer import Plain
 from onlooker.round import Kept, beginning, play
 
 
@@ -17,13 +17,19 @@ def start(study):
 
 def one_round(study, state, round=1, charge=lambda digest, noise: None, kept=None):
     """What a round leaves."""
-    return play(study, state, kept or Kept(begin(study)[1].private, begin(study)[1].seats), round, charge)
+    with study.opened() as engine:
+        return play(study, engine, state, kept or Kept(begin(study)[1].private, begin(study)[1].seats), round, charge)
 
 
 def rows_of(study, clients, round=1, received=None):
     """The row of each client, by its number."""
     state, kept = begin(study)
     public = state.models[0] if received is None else received
-    jobs = [Job(client, f"client:{client}", public, kept.of(client, 0)) for client in clients]
-    found = run_clients(study.method, study.model, study.federation.clients, jobs, round, study.source, study.device)
-    return {job.client: local.rows["model"] for job, local in found}
+    return {client: local_of(study, client, public, kept.of(client, 0), round).rows["model"] for client in clients}
+
+
+def local_of(study, client, received, kept, round=1, party=None, examples=None):
+    """One client's half of a round, computed plainly."""
+    stream = study.source.stream("local training", round, party or f"client:{client}")
+    rows = study.federation.clients[client] if examples is None else examples
+    return study.method.local(Plain(study.model, study.device), received, kept, rows, stream)

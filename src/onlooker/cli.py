@@ -101,7 +101,7 @@ def run_command(
         find(Ledger.plan(prepared.agreement.terms), prepared.agreement.observers)  # refuse now what has no price
         folder = RunFolder.create(
             place,
-            config.as_toml(prepared.configuration),
+            config.as_toml(prepared.configuration, study.engine),
             prepared.agreement.terms,
             _environment(prepared, study, file.stem),
             run.starting_tensors(study),

@@ -32,6 +32,10 @@ class FolderError(OnlookerError):
     """A run folder that cannot be written, read or resumed."""
 
 
+class WorkerError(OnlookerError):
+    """A process that trained clients ended before its work was done."""
+
+
 class SealedError(OnlookerError):
     """Other bytes for a round that was sealed before.
 

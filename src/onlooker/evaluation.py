@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlooker.methods.groups import personal
-from onlooker.methods.method import Method, State, Vector
+from onlooker.methods.method import Method, State
 from onlooker.models import evaluate, score, score_name
 from onlooker.round import Kept, Study
-from onlooker.types import Examples
+from onlooker.types import Examples, Vector
 
 Scores = NDArray[np.float64]
 """`float64[n]`: one number for each row of the test set."""

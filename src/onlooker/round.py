@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -12,16 +13,16 @@ import torch
 from numpy.typing import NDArray
 
 from onlooker.data import Federation
-from onlooker.engines import loop
-from onlooker.engines.loop import Job
+from onlooker.engines.engine import Engine, Settings, opened
+from onlooker.engines.work import Gathered, Job, Rows, kind_of
 from onlooker.methods.groups import broadcast
-from onlooker.methods.method import Local, Method, State, Vector
+from onlooker.methods.method import Method, State
 from onlooker.models import Model
-from onlooker.privacy.channel import Channel, Sealed, Sums
-from onlooker.privacy.mechanisms import NoNoise
+from onlooker.privacy.channel import Channel, Sealed
 from onlooker.privacy.random import Source
-from onlooker.privacy.topology import Groups
-from onlooker.types import Array, Integers, Row
+from onlooker.privacy.shares import combine
+from onlooker.privacy.terms import Terms
+from onlooker.types import Integers, Row, Vector
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Study:
         source: where randomness comes from.
         device: where tensors live.
         evaluate_every: evaluate after every so many rounds, and after the last.
+        engine: who plays the clients.
     """
 
     method: Method
@@ -43,6 +45,11 @@ class Study:
     source: Source
     device: torch.device = torch.device("cpu")
     evaluate_every: int = 1
+    engine: Settings = Settings()
+
+    def opened(self) -> AbstractContextManager[Engine]:
+        """The engine, for as long as the run lasts."""
+        return opened(self.engine, self.method, self.model, self.federation.clients, self.source, self.device)
 
 
 Charge: TypeAlias = Callable[[str, Mapping[str, tuple[Integers, ...]]], None]
@@ -89,21 +96,12 @@ class Played:
     simulation: Mapping[str, float]
 
 
-@dataclass
-class _Gathering:
-    """One channel's sum of a round as it grows, and the same without noise, which only a simulator has."""
-
-    channel: Channel
-    sums: Sums
-    clean: Array
-    weight: float = 0.0
-
-
-def play(study: Study, state: State, kept: Kept, round: int, charge: Charge) -> Played:
+def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, charge: Charge) -> Played:
     """Play one round.
 
     Args:
         study: the run.
+        engine: who plays the clients.
         state: the coordinator's state before the round.
         kept: what clients hold before the round.
         round: from 1.
@@ -113,30 +111,24 @@ def play(study: Study, state: State, kept: Kept, round: int, charge: Charge) -> 
     method, source = study.method, study.source
     terms = method.terms
     cohorts = [terms.cohort(group, round, source, kept.draws) for group in range(terms.groups)]
+    jobs, starts = _broadcast(study, state, kept, cohorts, round)
     private = kept.private.copy() if kept.private.size else kept.private
-    gathered = [
-        [_Gathering(one, one.empty(), np.zeros(one.size)) for one in terms.channels_of(group)]
-        for group in range(terms.groups)
-    ]
-    for group, cohort in enumerate(cohorts):
-        for client, local in _trained(study, state, kept, group, cohort, round):
-            if private.size:
-                private[kept.seats[client, group]] = local.kept
-            for one in gathered[group]:
-                _gather(study, one, client, local, round)
+    gathered = engine.play(round, jobs, starts, private)
     flat = [one for group in gathered for one in group]
+    signals = [_signal_norm(one) for one in flat]
     sealed = {
         one.channel.name: one.channel.seal(one.sums, round, source, kept.noise.get(one.channel.name, ()))
         for one in flat
     }
     noise = {name: one.states for name, one in sealed.items() if one.states}
     charge(hashlib.sha256("".join(one.digest for one in sealed.values()).encode()).hexdigest(), noise)
-    divisors = {one.channel.name: _divisor(study, group, one) for group, few in enumerate(gathered) for one in few}
+    divisors = [_divisor(terms, group, cohort) for group, cohort in enumerate(cohorts)]
     released = [
-        {_kind(one.channel): _release(one.channel, sealed[one.channel.name], divisors[one.channel.name]) for one in few}
-        for few in gathered
+        {kind_of(one.channel): _release(one.channel, sealed[one.channel.name], divisor) for one in few}
+        for few, divisor in zip(gathered, divisors, strict=True)
     ]
-    simulation = {"clients": float(sum(len(cohort) for cohort in cohorts))} | _signal(flat, divisors)
+    each = [divisor for few, divisor in zip(gathered, divisors, strict=True) for _ in few]
+    simulation = {"clients": float(sum(len(cohort) for cohort in cohorts))} | _norms(flat, signals, each)
     return Played(method.update(state, released), replace(kept, private=private, noise=noise), simulation)
 
 
@@ -159,57 +151,31 @@ def _seats(method: Method) -> dict[tuple[int, int], int]:
     return {pair: seat for seat, pair in enumerate(pairs)}
 
 
-def _trained(
-    study: Study, state: State, kept: Kept, group: int, cohort: Sequence[int], round: int
-) -> Iterator[tuple[int, Local]]:
-    """Each client of a group's cohort with what its local training came to."""
-    starts = {client: broadcast(study.method.terms, state, client, group, round) for client in cohort}
-    if study.method.epochs > 1:
-        yield from _interval(study, state, group, starts, round)
-        return
-    jobs = (Job(one, _party(study, one, group), start, kept.of(one, group)) for one, start in starts.items())
-    for job, local in loop.run_clients(
-        study.method, study.model, study.federation.clients, jobs, round, study.source, study.device
-    ):
-        yield job.client, local
+def _broadcast(
+    study: Study, state: State, kept: Kept, cohorts: Sequence[Sequence[int]], round: int
+) -> tuple[list[list[Job]], Rows]:
+    """The jobs of each group, and the models that they start from: a group's own, or one of the client's."""
+    topology = study.method.terms.topology
+    mixes = topology.mixes(round)
+    starts: list[Vector] = list(state.models)
+    places: dict[tuple[int, ...], int] = {(group,): group for group in range(len(starts))}
+    jobs: list[list[Job]] = []
+    for group, cohort in enumerate(cohorts):
+        jobs.append([])
+        for client in cohort:
+            mixed = topology.groups_of(client) if mixes else (group,)  # all clients of these groups have one mean
+            if mixed not in places:
+                places[mixed] = len(starts)
+                starts.append(broadcast(study.method.terms, state, client, group, round))
+            jobs[-1].append(Job(client, group, places[mixed], kept.seats.get((client, group), 0)))
+    return jobs, np.stack(starts)
 
 
-def _interval(
-    study: Study, state: State, group: int, starts: Mapping[int, Vector], round: int
-) -> Iterator[tuple[int, Local]]:
-    """DP-OGL+ as printed: epochs whose sums the group shares without noise, and each worker's total at the end."""
-    terms = study.method.terms
-    shared, size = state.models[group].astype(np.float64), state.models.shape[1]
-    within = Channel(size, NoNoise(), None, "server", name=f"within/{group}")
-    totals = {client: np.zeros(size) for client in starts}
-    for epoch in range(study.method.epochs):
-        sums = within.empty()
-        jobs = (Job(one, f"{_party(study, one, group)}/epoch:{epoch}", starts[one], _NOTHING) for one in starts)
-        for job, local in loop.run_clients(
-            study.method, study.model, study.federation.clients, jobs, round, study.source, study.device
-        ):
-            row = terms.weight(job.client) * local.rows["model"]
-            totals[job.client] += local.rows["model"]
-            within.aggregate(sums, within.shard(within.encode(row, job.client), job.client, round, study.source))
-        mean = within.release(within.seal(sums, round, study.source), terms.divisor_of(group))
-        shared = shared if mean is None else shared + mean
-        starts = {client: shared.astype(np.float32) for client in starts}
-    for client, total in totals.items():
-        yield client, Local({"model": total}, _NOTHING)
-
-
-def _gather(study: Study, one: _Gathering, client: int, local: Local, round: int) -> None:
-    weight = study.method.terms.weight(client)
-    encoded = one.channel.encode(weight * local.rows[_kind(one.channel)], client)
-    one.clean += encoded
-    one.weight += weight
-    one.channel.aggregate(one.sums, one.channel.shard(encoded, client, round, study.source))
-
-
-def _divisor(study: Study, group: int, one: _Gathering) -> float:
+def _divisor(terms: Terms, group: int, cohort: Sequence[int]) -> float:
     """The public divisor, or the realised weight, which is then public too (MS-PAFL, eq. 17)."""
-    terms = study.method.terms
-    return one.weight if terms.counted == "realised" else terms.divisor_of(group)
+    if terms.counted == "realised":
+        return float(sum(terms.weight(client) for client in cohort))
+    return terms.divisor_of(group)
 
 
 def _release(channel: Channel, sealed: Sealed, divisor: float) -> Row | None:
@@ -217,27 +183,23 @@ def _release(channel: Channel, sealed: Sealed, divisor: float) -> Row | None:
     return channel.release(sealed, divisor) if divisor > 0 else None
 
 
-def _kind(channel: Channel) -> str:
-    """What a channel carries, whichever group's it is."""
-    return channel.name.partition("/")[0]
+def _signal_norm(one: Gathered) -> float:
+    """The L2 norm of the sum before noise, in units of a row."""
+    grid = one.channel.grid
+    if grid is None:
+        return 0.0
+    clean = grid.from_ring(combine(one.sums.shares)) if one.clean is None else one.clean
+    return float(np.linalg.norm(clean / 2.0**grid.fraction_bits)) * grid.clip
 
 
-def _party(study: Study, client: int, group: int) -> str:
-    grouped = isinstance(study.method.terms.topology, Groups)
-    return f"client:{client}/group:{group}" if grouped else f"client:{client}"
-
-
-def _signal(gathered: Sequence[_Gathering], divisors: Mapping[str, float]) -> dict[str, float]:
+def _norms(gathered: Sequence[Gathered], signals: Sequence[float], divisors: Sequence[float]) -> dict[str, float]:
     """L2 norms on the released mean, averaged over sums: of what clients sent, and of the noise as it is expected."""
-    private = [one for one in gathered if one.channel.grid is not None and divisors[one.channel.name] > 0]
+    private = [
+        (signal / divisor, one.channel.deviation(one.sums.reports) * one.channel.size**0.5 / divisor)
+        for one, signal, divisor in zip(gathered, signals, divisors, strict=True)
+        if one.channel.grid is not None and divisor > 0
+    ]
     if not private:
         return {}
-    signals, noises = zip(*(_norms(one, divisors[one.channel.name]) for one in private), strict=True)
-    return {"signal-norm": float(np.mean(signals)), "noise-norm": float(np.mean(noises))}
-
-
-def _norms(one: _Gathering, divisor: float) -> tuple[float, float]:
-    channel = one.channel
-    assert channel.grid is not None
-    signal = float(np.linalg.norm(one.clean / 2.0**channel.grid.fraction_bits)) * channel.grid.clip / divisor
-    return signal, channel.deviation(one.sums.reports) * channel.size**0.5 / divisor
+    sent, noises = zip(*private, strict=True)
+    return {"signal-norm": float(np.mean(sent)), "noise-norm": float(np.mean(noises))}

@@ -58,7 +58,7 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
         FolderError: if the folder cannot be written; nothing that was committed is lost.
     """
     terms = study.method.terms
-    with folder.lock():
+    with folder.lock(), study.opened() as engine:
         ledger = folder.ledger()
         commit = folder.commit()
         start = whole_of(study.method, study.model, commit, 0)
@@ -77,7 +77,7 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
             played: Played | None = None
             if study.source.repeatable or not any(release.round == round for release in ledger.releases):
                 with contextlib.suppress(SealedError):
-                    played = play(study, state, kept, round, charge)
+                    played = play(study, engine, state, kept, round, charge)
             if played is None:  # given up, but its noise went out, and later noise takes it back
                 kept = replace(kept, noise=remembered(folder.noise(round)))
                 yield Progress(ledger, None)

@@ -10,12 +10,12 @@ import numpy as np
 from onlooker.errors import FolderError
 from onlooker.evaluation import personal_model
 from onlooker.folder import DRAWS, MOMENTUM, PRIVATE, Commit
-from onlooker.methods.method import Method, State, Vector
+from onlooker.methods.method import Method, State
 from onlooker.models import Model
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.topology import Groups
 from onlooker.round import Kept, beginning
-from onlooker.types import Array, Integers
+from onlooker.types import Array, Integers, Vector
 
 
 def tensors_of(method: Method, model: Model, state: State, start: Vector) -> dict[str, Array]:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[Any]
 Row: TypeAlias = NDArray[np.float64]
 """`float64[d]`: what one client would send in the clear."""
+Vector: TypeAlias = NDArray[np.float32]
+"""`float32[d]`: the trainable parameters of a model, or a part of them, as one vector."""
 Integers: TypeAlias = NDArray[np.int64]
 """`int64[d]`: integers in units of clip / 2^f."""
 

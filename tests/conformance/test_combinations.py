@@ -11,8 +11,7 @@ from onlooker import config
 from onlooker.errors import OnlookerError
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import find
-from onlooker.round import play
-from playing import begin
+from playing import begin, one_round
 
 TOPOLOGIES = {
     "star": {},
@@ -92,7 +91,7 @@ def test_it_runs_as_planned_or_is_refused(method, topology, summation):
     study = config.study(ready, torch.device("cpu"))
     (state, kept), charged = begin(study), []
     for round in range(1, study.method.terms.rounds + 1):
-        done = play(study, state, kept, round, lambda digest, noise: charged.append(digest))
+        done = one_round(study, state, round, lambda digest, noise: charged.append(digest), kept)
         state, kept = done.state, done.kept
     assert len(charged) == study.method.terms.rounds == len(Ledger.plan(study.method.terms).releases)
     assert state.models.shape == (study.method.terms.groups, len(study.method.parts.public))

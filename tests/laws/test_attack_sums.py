@@ -20,8 +20,7 @@ from onlooker.privacy.random import Seeded
 from onlooker.privacy.records import WithoutReplacement, WithReplacement
 from onlooker.privacy.rounds import CountedDpEvent, Round
 from onlooker.privacy.statement import find
-from onlooker.round import play
-from playing import begin
+from playing import begin, one_round
 
 DELTA = 1e-5
 
@@ -132,7 +131,7 @@ class Followers:
     def __getattr__(self, name):
         return getattr(self.method, name)
 
-    def local(self, model, received, kept, examples, stream, device):
+    def local(self, trainer, received, kept, examples, stream):
         row = np.zeros(len(received))
         if len(examples) == 1:  # the subject
             row[0] = 1000.0 if self.subject_moves else 0.0
@@ -160,7 +159,7 @@ def test_an_interval_moves_by_the_bounds_of_all_members():
     for moves in (True, False):
         study = replace(quiet, method=Followers(quiet.method, moves))
         state, kept = begin(study)
-        after.append(play(study, state, kept, 1, lambda digest, noise: None).state.models[0, 0].astype(np.float64))
+        after.append(one_round(study, state, kept=kept).state.models[0, 0].astype(np.float64))
     interval = math.sqrt(2)  # of two epochs, to which clip and noise are scaled
     moved = abs(after[0] - after[1]) * quiet.method.terms.divisor_of(0) / interval
     assert moved == pytest.approx(4.1, rel=1e-3)

@@ -15,10 +15,10 @@ from onlooker import config, run
 from onlooker.cli import app
 from onlooker.errors import OnlookerError, UnpricedError
 from onlooker.methods.groups import broadcast
+from onlooker.methods.trainer import Plain
 from onlooker.privacy.ledger import Ledger
 from onlooker.report.between import between
-from onlooker.round import play
-from playing import begin, one_round
+from playing import begin, local_of, one_round
 
 LINE = "[[0,1],[1,2,3],[3,4],[4,5]]"
 """Four groups in a row, clients 1, 3 and 4 in two."""
@@ -34,7 +34,7 @@ def played(study, rounds=None):
     state, kept = begin(study)
     models = [state.models]
     for round in range(1, (rounds or study.method.terms.rounds) + 1):
-        done = play(study, state, kept, round, lambda digest, noise: None)
+        done = one_round(study, state, round, kept=kept)
         state, kept = done.state, done.kept
         models.append(state.models)
     return np.stack(models)
@@ -93,7 +93,7 @@ def test_a_group_never_jumps_to_the_mean_it_starts_from():
     study = study_of(privacy__noise_multiplier=0.0, training__learning_rate=1e-30)
     state, kept = begin(study)
     state = replace(state, models=np.arange(4, dtype=np.float32)[:, None] + state.models)
-    after = play(study, state, kept, 1, lambda digest, noise: None).state
+    after = one_round(study, state, kept=kept).state
     assert np.allclose(after.models, state.models, atol=1e-5)
     start = broadcast(study.method.terms, state, 1, 0, 1)
     assert np.allclose(start, state.models[[0, 1]].mean(axis=0)) and not np.allclose(start, state.models[0])
@@ -107,7 +107,7 @@ def test_an_update_is_against_what_the_client_started_from():
     state, kept = begin(study)
     apart = np.linspace(-1, 1, 4, dtype=np.float32)[:, None] + state.models
     state = replace(state, models=apart)
-    after = play(study, state, kept, 1, lambda digest, noise: None).state.models[0].astype(float) - apart[0]
+    after = one_round(study, state, kept=kept).state.models[0].astype(float) - apart[0]
     terms, descent, rows = study.method.terms, study.method.descent, []
     for client in (0, 1):
         start = broadcast(terms, state, client, 0, 1)
@@ -129,10 +129,7 @@ def test_a_bridging_client_has_no_side_channel():
     start = broadcast(study.method.terms, state, 1, 0, 1)
 
     def row(group, round=1):
-        stream = study.source.stream("local training", round, f"client:1/group:{group}")
-        examples = study.federation.clients[1]
-        local = study.method.local(study.model, start, kept.of(1, group), examples, stream, study.device)
-        return local.rows["model"]
+        return local_of(study, 1, start, kept.of(1, group), round, f"client:1/group:{group}").rows["model"]
 
     alone = row(0, 2)
     row(1, 1), row(0, 1), row(1, 2)
@@ -156,7 +153,7 @@ def test_a_client_flips_a_coin_for_each_of_its_groups():
 def test_the_divisor_is_public_and_an_empty_group_still_moves():
     study = study_of(sampling__clients__rate=1e-9)
     state, kept = begin(study)
-    after = play(study, state, kept, 1, lambda digest, noise: None).state
+    after = one_round(study, state, kept=kept).state
     for group, members in enumerate(study.method.terms.topology.members):
         divisor = study.method.terms.divisor_of(group)
         assert divisor == pytest.approx(1e-9 * len(members))
@@ -199,12 +196,7 @@ def test_an_isolated_worker_goes_on_from_its_own_model():
     state, kept = begin(isolated)
     rows = {
         which: study.method.local(
-            study.model,
-            state.models[0],
-            kept.of(0, 0),
-            study.federation.clients[0],
-            study.source.stream("x"),
-            study.device,
+            Plain(study.model), state.models[0], kept.of(0, 0), study.federation.clients[0], study.source.stream("x")
         ).rows["model"]
         for which, study in (("isolated", isolated), ("once", printed))
     }

@@ -15,7 +15,8 @@ from onlooker import config, models
 from onlooker.cli import app
 from onlooker.errors import DataError, OnlookerError
 from onlooker.folder import RunFolder
-from onlooker.methods.dpsgd import clipped_sum, clipped_sum_of_persons
+from onlooker.methods.records import clipped_sum, clipped_sum_of_persons
+from onlooker.methods.trainer import Plain
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.random import Seeded
 from onlooker.privacy.statement import find
@@ -116,7 +117,7 @@ def test_a_persons_row_is_the_clipped_gradient_of_the_mean_loss(monkeypatch):
     gradient = np.concatenate([one.grad.numpy().reshape(-1) for one in module.parameters()]).astype(float)
     norm = np.linalg.norm(gradient)
     for clip, at_once in ((norm / 3, 128), (10 * norm, 128), (10 * norm, 3)):
-        monkeypatch.setattr("onlooker.methods.dpsgd._ROWS_AT_ONCE", at_once)
+        monkeypatch.setattr("onlooker.methods.records._ROWS_AT_ONCE", at_once)
         found = clipped_sum_of_persons(model, start, [person], clip, stream, CPU)
         assert np.allclose(found, gradient * min(1, clip / norm), atol=1e-6)
 
@@ -140,7 +141,7 @@ def test_one_coin_decides_on_all_rows_of_a_person(tmp_path):
     start, rows = np.zeros(model.size, dtype=np.float32), one_hot(persons, 4)
     drawn = np.zeros((rounds, persons))
     for round in range(rounds):
-        (row,) = method.local(model, start, start[:0], rows, Seeded(8).stream("local", round), CPU).rows.values()
+        (row,) = method.local(Plain(model), start, start[:0], rows, Seeded(8).stream("local", round)).rows.values()
         drawn[round] = row.reshape(-1)[:persons]  # the first class's weight of each person's own feature
     sizes = np.unique(np.round(drawn, 9))
     assert len(sizes) == 2 and sizes[0] == 0

@@ -11,7 +11,7 @@ import torch
 from onlooker import config, run
 from onlooker.errors import DataError
 from onlooker.folder import RunFolder
-from onlooker.methods.dpsgd import clipped_sum
+from onlooker.methods.records import clipped_sum
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.random import Seeded
 from onlooker.privacy.statement import find
@@ -157,7 +157,7 @@ def test_chunking_changes_nothing_beyond_float_error(monkeypatch):
     examples = study.federation.clients[0].take(np.arange(50))
     sums = []
     for numbers in (2**23, 7 * study.model.size, 1):
-        monkeypatch.setattr("onlooker.methods.dpsgd._GRADIENT_NUMBERS_AT_ONCE", numbers)
+        monkeypatch.setattr("onlooker.methods.records._GRADIENT_NUMBERS_AT_ONCE", numbers)
         stream = Seeded(1).stream("x")
         sums.append(clipped_sum(study.model, state.models[0], examples, 0.3, stream, torch.device("cpu")))
     assert np.allclose(sums[0], sums[1], atol=1e-5) and np.allclose(sums[0], sums[2], atol=1e-5)

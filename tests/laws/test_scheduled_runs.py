@@ -9,8 +9,7 @@ from onlooker import config, run
 from onlooker.errors import TermsError, UnpricedError
 from onlooker.folder import RunFolder
 from onlooker.privacy.ledger import Ledger
-from onlooker.round import play
-from playing import begin
+from playing import begin, one_round
 
 FTRL = {
     "tree": {"privacy__mechanism": '"tree"'},
@@ -62,7 +61,7 @@ def test_sums_over_rounds_carry_the_noise_that_the_strategy_says(name):
     state, kept = begin(study)
     start, found = state.models[0].astype(float), []
     for round in range(1, rounds + 1):
-        done = play(study, state, kept, round, lambda digest, noise: None)
+        done = one_round(study, state, round, kept=kept)
         state, kept = done.state, done.kept
         found.append((state.models[0] - start).std() * study.method.terms.divisor / 2.0)
     expected = np.sqrt(channel.mechanism.prefix_variances(rounds))

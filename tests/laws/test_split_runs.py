@@ -8,14 +8,12 @@ import torch
 from test_runs import begun, finished, prepared
 
 from onlooker import config, run
-from onlooker.engines import loop
 from onlooker.errors import UnpricedError
 from onlooker.evaluation import evaluated, personal_model
 from onlooker.folder import RunFolder
 from onlooker.models import score
 from onlooker.privacy import channel as channels
-from onlooker.round import play
-from playing import begin, one_round
+from playing import begin, local_of, one_round, rows_of
 
 SPLIT = {"model__name": '"mlp"', "split__ratio": 0.9, "privacy__noise_multiplier": 0.5}
 
@@ -37,7 +35,7 @@ def test_a_client_that_sits_out_keeps_its_private_part_as_it_was():
     state, kept = begin(study)
     cohort = study.method.terms.cohort(0, 1, study.source)
     assert 0 < len(cohort) < 6
-    after = play(study, state, kept, 1, lambda digest, noise: None).kept
+    after = one_round(study, state, kept=kept).kept
     moved = {client for client in range(6) if not np.array_equal(after.of(client, 0), kept.of(client, 0))}
     assert moved == set(cohort)
 
@@ -47,11 +45,7 @@ def test_training_goes_on_from_the_private_part_that_was_kept():
     study = study_of(sampling__clients__name='"all"')
     state, kept = begin(study)
     other = type(kept)(kept.private + np.float32(0.1), kept.seats)
-    job = [loop.Job(0, "client:0", state.models[0], one.of(0, 0)) for one in (kept, kept, other)]
-    run_clients = loop.run_clients(
-        study.method, study.model, study.federation.clients, job, 1, study.source, study.device
-    )
-    first, again, changed = (local for _, local in run_clients)
+    first, again, changed = (local_of(study, 0, state.models[0], one.of(0, 0)) for one in (kept, kept, other))
     assert np.array_equal(first.rows["model"], again.rows["model"])
     assert not np.array_equal(first.rows["model"], changed.rows["model"])
     assert len(first.rows["model"]) == len(study.method.parts.public) < study.model.size
@@ -66,8 +60,9 @@ def test_nothing_of_a_private_part_is_in_any_byte_that_leaves(tmp_path, monkeypa
     """
     sent = []
     shard = channels.Channel.shard
+    quiet = {"privacy__noise_multiplier": 0.0, "privacy__clip": 50.0, "engine__workers": 1}  # spied on in this process
     monkeypatch.setattr(channels.Channel, "shard", lambda *arguments: sent.append(shard(*arguments)) or sent[-1])
-    study, folder = begun(tmp_path, "ms-pafl", **SPLIT | {"privacy__noise_multiplier": 0.0, "privacy__clip": 50.0})
+    study, folder = begun(tmp_path, "ms-pafl", **SPLIT | quiet)
     finished(study, folder)
     kept = folder.commit().kept["private"]
     trained = np.unique(kept[kept != begin(study)[1].private])
@@ -175,13 +170,7 @@ def test_a_model_that_is_clipped_is_sent_itself():
         privacy__clip=clip,
     )
     state, kept = begin(study)
-    jobs = [loop.Job(client, f"client:{client}", state.models[0], kept.of(client, 0)) for client in range(6)]
-    rows = [
-        local.rows["model"]
-        for _, local in loop.run_clients(
-            study.method, study.model, study.federation.clients, jobs, 1, study.source, study.device
-        )
-    ]
+    rows = list(rows_of(study, range(6)).values())
     clipped = [row / max(1, np.linalg.norm(row) / clip) for row in rows]
     assert all(np.linalg.norm(row) > clip for row in rows)
     assert np.allclose(one_round(study, state).state.models[0], np.mean(clipped, axis=0), atol=1e-4)

@@ -33,7 +33,6 @@ from torch.utils.data import DataLoader, Sampler, TensorDataset
 from onlooker import _check
 from onlooker.data import Federation
 from onlooker.errors import ModelError, TermsError
-from onlooker.methods.method import Vector
 from onlooker.models import Model, evaluate
 from onlooker.privacy.accounting import Price
 from onlooker.privacy.channel import Channel
@@ -44,7 +43,7 @@ from onlooker.privacy.random import Seeded
 from onlooker.privacy.sampling import Everyone, PoissonRecords
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.training import Training
-from onlooker.types import Examples
+from onlooker.types import Examples, Vector
 
 
 @dataclass(frozen=True)

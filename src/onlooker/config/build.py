@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import tomli_w
 
-from onlooker import data, models
+from onlooker import data, engines, models
 from onlooker.config.kinds import kind_of
 from onlooker.config.schema import Configuration
 from onlooker.config.tables import parts_of
@@ -121,8 +121,23 @@ def study(prepared: Prepared, device: torch.device, federation: data.Federation 
         )
     _refuse_too_many_records(prepared, federation)
     return Study(
-        prepared.method, prepared.model, federation, source_of(configuration), device, configuration.evaluation.every
+        prepared.method,
+        prepared.model,
+        federation,
+        source_of(configuration),
+        device,
+        configuration.evaluation.every,
+        _engine(prepared, federation, device),
     )
+
+
+def _engine(prepared: Prepared, federation: data.Federation, device: torch.device) -> engines.Settings:
+    """The [engine] table, with a trainer where it leaves the choice to a trial."""
+    table = prepared.configuration.engine
+    trainer = table.trainer
+    if trainer == "auto" and table.name == "vectorised":
+        trainer = engines.fastest(prepared.method, prepared.model, federation.clients[0], device, engines.cache_file())
+    return engines.Settings(table.name, trainer, table.workers or 0, table.start_method)
 
 
 def _refuse_too_many_records(prepared: Prepared, federation: data.Federation) -> None:
@@ -180,9 +195,17 @@ def data_settings(configuration: Configuration) -> data.DataSettings:
     )
 
 
-def as_toml(configuration: Configuration) -> str:
-    """The configuration as a file again, with what was given and nothing else."""
-    return tomli_w.dumps(configuration.model_dump(by_alias=True, exclude_unset=True, exclude_none=True))
+def as_toml(configuration: Configuration, engine: engines.Settings | None = None) -> str:
+    """The configuration as a file again, with what was given and nothing else.
+
+    Args:
+        configuration: as it was read.
+        engine: what a run takes; its trainer is written down, because the last digits of a resumed run rest on it.
+    """
+    given = configuration.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
+    if engine is not None and engine.name == "vectorised":
+        given["engine"] = given.get("engine", {}) | {"trainer": engine.trainer}
+    return tomli_w.dumps(given)
 
 
 def changed(recorded: Configuration, asked: Configuration) -> list[str]:
@@ -190,12 +213,12 @@ def changed(recorded: Configuration, asked: Configuration) -> list[str]:
 
     With other clients behind the same names a guarantee would be about nobody, with another seed `env.json` would lie
     about who can take off the noise (rule 9), and with other training `run.toml` about what ran. Where the data lie,
-    and how often the model is evaluated, may change.
+    how often the model is evaluated, and who computes, may change.
     """
 
     def identity(configuration: Configuration) -> dict[str, object]:
         tables: dict[str, dict[str, object] | None]
-        tables = configuration.model_dump(by_alias=True, exclude={"evaluation": True, "data": {"root"}})
+        tables = configuration.model_dump(by_alias=True, exclude={"evaluation": True, "engine": True, "data": {"root"}})
         return {f"{name}.{key}": value for name, table in tables.items() for key, value in (table or {}).items()}
 
     before, after = identity(recorded), identity(asked)

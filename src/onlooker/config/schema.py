@@ -161,6 +161,15 @@ class EvaluationTable(Table):
     private: bool = False
 
 
+class EngineTable(Table):
+    """Who computes the clients of a round: how fast, and in which last digits, but nothing else."""
+
+    name: Literal["vectorised", "loop"] = "vectorised"
+    workers: Count | None = None
+    trainer: str = "auto"
+    start_method: Literal["fork", "spawn", "forkserver"] | None = None
+
+
 class Configuration(Table):
     """The whole file."""
 
@@ -174,3 +183,4 @@ class Configuration(Table):
     servers: ServersTable | None = None
     privacy: PrivacyTable = PrivacyTable()
     evaluation: EvaluationTable = EvaluationTable()
+    engine: EngineTable = EngineTable()

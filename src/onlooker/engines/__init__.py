@@ -1,1 +1,6 @@
-"""Where clients run. None of the engines knows a method by name."""
+"""Who plays the clients of a simulated round, and how fast."""
+
+from onlooker.engines.engine import Engine, Settings, cores, opened
+from onlooker.engines.trial import cache_file, fastest
+
+__all__ = ["Engine", "Settings", "cache_file", "cores", "fastest", "opened"]

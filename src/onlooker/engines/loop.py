@@ -1,48 +1,24 @@
-"""One client at a time, plainly: the oracle that every other engine is tested against."""
+"""One client at a time, plainly and in this process: the oracle that every other engine is tested against."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
-from onlooker.methods.method import Local, Method, Vector
-from onlooker.models import Model
-from onlooker.privacy.random import Source
-from onlooker.types import Examples
+from onlooker.engines.work import Gathered, Job, Rows, Worker
 
 
 @dataclass(frozen=True)
-class Job:
-    """One client's part of a round.
+class Loop:
+    """An engine that has nothing to start or to stop."""
 
-    Attributes:
-        client: who.
-        party: the name that its streams of this round have: one client may train in several groups.
-        received: `float32[p]`, the public part that it starts from.
-        kept: `float32[a]`, the private part that it holds.
-    """
+    worker: Worker
 
-    client: int
-    party: str
-    received: Vector
-    kept: Vector
-
-
-def run_clients(
-    method: Method,
-    model: Model,
-    clients: Sequence[Examples],
-    jobs: Iterable[Job],
-    round: int,
-    source: Source,
-    device: torch.device,
-) -> Iterator[tuple[Job, Local]]:
-    """Each job with what it comes to, in order.
-
-    A client's stream depends on the names of the party and the round alone, so the order changes nothing.
-    """
-    for job in jobs:
-        stream = source.stream("local training", round, job.party)
-        yield job, method.local(model, job.received, job.kept, clients[job.client], stream, device)
+    def play(self, round: int, cohorts: Sequence[Sequence[Job]], starts: Rows, private: Rows) -> list[list[Gathered]]:
+        """As `Engine.play`."""
+        terms = self.worker.method.terms
+        gathered = [[Gathered.nothing(one) for one in terms.channels_of(group)] for group in range(len(cohorts))]
+        for jobs, into in zip(cohorts, gathered, strict=True):
+            for _ in self.worker.play(round, jobs, starts, private, into):
+                pass
+        return gathered

@@ -10,16 +10,14 @@ import numpy as np
 
 from onlooker.errors import UnpricedError
 from onlooker.methods.descent import LocalDescent
-from onlooker.methods.method import Local, Released, ServerStep, State, Vector
+from onlooker.methods.method import Local, Released, ServerStep, State
 from onlooker.models import Parts
 from onlooker.privacy.random import Stream
 from onlooker.privacy.terms import Terms
-from onlooker.types import Examples, Row
+from onlooker.types import Examples, Row, Vector
 
-if TYPE_CHECKING:
-    import torch
-
-    from onlooker.models import Model
+if TYPE_CHECKING:  # it needs torch, and a plan does not
+    from onlooker.methods.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -48,14 +46,12 @@ class Averaging:
     passes: int = 1
     epochs: int = 1
 
-    def local(
-        self, model: Model, received: Vector, kept: Vector, examples: Examples, stream: Stream, device: torch.device
-    ) -> Local:
+    def local(self, trainer: Trainer, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Local:
         """The public part's update (or the public part itself), `float64[p]`, and the private part as trained."""
         start = self.parts.join(received, kept)
         trained = start
         for _ in range(self.passes):
-            moved = self.descent(model, trained, examples, stream, device)
+            moved = trainer.descend(self.descent, trained, examples, stream)
             trained = (trained.astype(np.float64) + moved).astype(np.float32)
         public = trained[self.parts.public].astype(np.float64)
         row = public if self.sends == "model" else public - received.astype(np.float64)

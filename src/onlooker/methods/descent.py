@@ -16,6 +16,7 @@ from onlooker.types import Examples, Row
 if TYPE_CHECKING:
     import torch
 
+    from onlooker.methods.optimizer import Optimizer
     from onlooker.models import Model
 
 
@@ -54,30 +55,29 @@ class LocalDescent:
 
         module = model.fresh(received).to(device).train()
         parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-        optimizer = self._optimizer(parameters)
+        optimizer = self.fresh_optimizer(parameters)
         features = torch.from_numpy(examples.features)
         labels = torch.from_numpy(examples.labels)
-        batches = self._batches(len(examples), stream)
+        batches = self.batches(len(examples), stream)
         with torch.random.fork_rng(devices=[]):  # layers that draw, such as dropout, draw the same for any client order
             torch.manual_seed(stream.seed())
             for batch in batches:
                 chosen = torch.from_numpy(batch)
                 losses = model.losses(module(features[chosen].to(device)), labels[chosen].to(device))
-                optimizer.zero_grad(set_to_none=True)
+                module.zero_grad(set_to_none=True)
                 losses.mean().backward()
                 optimizer.step()
         return model.flatten(module).astype(np.float64) - received.astype(np.float64)
 
-    def _optimizer(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
-        import torch
+    def fresh_optimizer(self, parameters: list[torch.nn.Parameter]) -> Optimizer:
+        """The optimizer of one round."""
+        from onlooker.methods.optimizer import Adam, Descent
 
         if self.optimizer == "adam":
-            return torch.optim.Adam(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
-        return torch.optim.SGD(
-            parameters, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
-        )
+            return Adam(parameters, self.learning_rate, self.weight_decay)
+        return Descent(parameters, self.learning_rate, self.momentum, self.weight_decay)
 
-    def _batches(self, count: int, stream: Stream) -> Iterator[NDArray[np.int64]]:
+    def batches(self, count: int, stream: Stream) -> Iterator[NDArray[np.int64]]:
         """Those of `records`; or reshuffled passes, whose order decides nothing private, so that numpy draws it."""
         if self.records is not None:
             yield from self.records.draw(count, self.slots, stream)

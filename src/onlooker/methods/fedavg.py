@@ -11,16 +11,14 @@ import numpy as np
 from onlooker.errors import UnpricedError
 from onlooker.methods.averaging import Averaging, refuse_another_unit
 from onlooker.methods.descent import LocalDescent
-from onlooker.methods.method import Local, Released, ServerStep, State, Vector
+from onlooker.methods.method import Local, Released, ServerStep, State
 from onlooker.models import Parts
 from onlooker.privacy.random import Stream
 from onlooker.privacy.terms import Terms
-from onlooker.types import Examples
+from onlooker.types import Examples, Vector
 
-if TYPE_CHECKING:
-    import torch
-
-    from onlooker.models import Model
+if TYPE_CHECKING:  # it needs torch, and a plan does not
+    from onlooker.methods.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,10 @@ class FedAvg:
                 'use "dp-fedavg" for a guarantee.'
             )
 
-    def local(
-        self, model: Model, received: Vector, kept: Vector, examples: Examples, stream: Stream, device: torch.device
-    ) -> Local:
+    def local(self, trainer: Trainer, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Local:
         """n_k Delta_k followed by n_k, `float64[d + 1]`."""
         start = self.parts.join(received, kept)
-        delta = self.descent(model, start, examples, stream, device)
+        delta = trainer.descend(self.descent, start, examples, stream)
         trained = (start.astype(np.float64) + delta)[self.parts.private].astype(np.float32)
         row = np.append(len(examples) * delta[self.parts.public], len(examples))
         return Local({"model": row}, trained)

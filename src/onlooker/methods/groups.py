@@ -11,10 +11,11 @@ import numpy as np
 from onlooker.errors import UnpricedError
 from onlooker.methods.averaging import Averaging, refuse_another_unit
 from onlooker.methods.descent import LocalDescent
-from onlooker.methods.method import ServerStep, State, Vector
+from onlooker.methods.method import ServerStep, State
 from onlooker.models import Parts
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.topology import Groups
+from onlooker.types import Vector
 
 
 def broadcast(terms: Terms, state: State, client: int, group: int, round: int) -> Vector:

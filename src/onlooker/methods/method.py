@@ -12,15 +12,12 @@ from numpy.typing import NDArray
 from onlooker.models import Parts
 from onlooker.privacy.random import Source, Stream
 from onlooker.privacy.terms import Terms
-from onlooker.types import Examples, Row
+from onlooker.types import Examples, Row, Vector
 
-if TYPE_CHECKING:
-    import torch
-
+if TYPE_CHECKING:  # it needs torch, and a plan does not
+    from onlooker.methods.trainer import Trainer
     from onlooker.models import Model
 
-Vector = NDArray[np.float32]
-"""`float32[d]`: the trainable parameters of a model, or a part of them, as one vector."""
 Released = Mapping[str, Row | None]
 """What the channels of one group released, by kind of channel; None where nothing was."""
 
@@ -97,9 +94,7 @@ class Method(Protocol):
         """How often a round trains and shares within the group before it is summed under noise; 1 but for DP-OGL+."""
         ...
 
-    def local(
-        self, model: Model, received: Vector, kept: Vector, examples: Examples, stream: Stream, device: torch.device
-    ) -> Local:
+    def local(self, trainer: Trainer, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Local:
         """One client's half: from the public part that it received and the private part that it kept."""
         ...
 

@@ -130,8 +130,8 @@ def _bracket(excess: Callable[[float], float], epsilon: float, delta: float) -> 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
     """About where the function changes sign, found on a logarithmic scale.
 
-    The tolerance is a few steps of the last of seven digits: within fewer the function is flat, and a search would halve
-    what it cannot tell apart.
+    The tolerance is a few steps of the last of seven digits: within fewer the function is flat, and a search would
+    halve what it cannot tell apart.
     """
 
     def of_log(log_z: float) -> float:

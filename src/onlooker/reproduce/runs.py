@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,7 @@ def train(job: Job) -> Trace:
         return opacus_runs.train(table, federation)
     prepared = prepare(lent(table, json.loads(job.lender)) if job.lender else table)
     study = config.study(prepared, _CPU, federation)
+    study = replace(study, engine=replace(study.engine, workers=1))  # runs go on side by side already
     terms = prepared.agreement.terms
     with tempfile.TemporaryDirectory() as parent:
         start = run.starting_tensors(study)

@@ -15,7 +15,7 @@ from onlooker.baselines import opacus as baseline
 from onlooker.baselines.opacus import OpacusSettings, central, one_per_silo, same_event
 from onlooker.data import DataSettings, Federation, load
 from onlooker.errors import ModelError, TermsError
-from onlooker.methods.dpsgd import clipped_sum
+from onlooker.methods.records import clipped_sum
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.random import Seeded
 from onlooker.types import Examples

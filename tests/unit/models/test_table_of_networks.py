@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from onlooker.methods.dpsgd import clipped_sum
+from onlooker.methods.records import clipped_sum
 from onlooker.models import NAMES, build, outline
 from onlooker.privacy.random import Seeded
 from onlooker.types import Examples

@@ -1,0 +1,263 @@
+"""Networks of linear layers by hand, without autograd: a step allocates nothing, and a gradient goes where it acts.
+
+A layer's gradient is the product of what came back and what went in, so that a step adds it to the weights in one
+product; and the gradient of one record has the norm |back| sqrt(|in|^2 + 1), without being formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from onlooker.methods.descent import LocalDescent
+from onlooker.methods.trainer import Trainer
+from onlooker.models import Model
+from onlooker.privacy.random import Stream
+from onlooker.types import Examples, Row, Vector
+
+_ROWS_AT_ONCE = 256  # of records that are clipped one by one
+_BELOW_ONE = 1 - 2**-40  # so that no rounding lifts a clipped norm above the clip
+
+
+def _unrectify(back: Tensor, activated: Tensor) -> None:
+    torch.ops.aten.threshold_backward.grad_input(back, activated, 0, grad_input=back)
+
+
+def _unsquash(back: Tensor, activated: Tensor) -> None:
+    torch.ops.aten.tanh_backward.grad_input(back, activated, grad_input=back)
+
+
+@dataclass(frozen=True)
+class _Activation:
+    """A function of each number alone, in place; and, in place of what comes back, its product with the derivative."""
+
+    forward: Callable[[Tensor], Tensor]
+    backward: Callable[[Tensor, Tensor], None]
+
+
+_ACTIVATIONS: dict[type[nn.Module], _Activation] = {
+    nn.ReLU: _Activation(torch.relu_, _unrectify),
+    nn.Tanh: _Activation(torch.tanh_, _unsquash),
+}
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """Where a linear layer lies in the flat weights, and what follows it.
+
+    Attributes:
+        weight: the place of its weights, `float32[outputs, inputs]`.
+        bias: the place of its bias, or None.
+        activation: None after the last layer.
+    """
+
+    weight: int
+    bias: int | None
+    inputs: int
+    outputs: int
+    activation: _Activation | None
+
+    def views(self, flat: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Weights and bias as views of a flat vector."""
+        weight = flat[self.weight : self.weight + self.inputs * self.outputs].view(self.outputs, self.inputs)
+        return weight, None if self.bias is None else flat[self.bias : self.bias + self.outputs]
+
+
+def is_dense(model: Model) -> bool:
+    """True if `Dense` can train a model: linear layers in a row, all of it trainable, with ReLU or tanh between."""
+    return bool(_layers(model))
+
+
+class Dense:
+    """Local training on networks of linear layers.
+
+    Guarantee: `clipped_sum` clips to the very bound. Norms, factors and sums are float64, and of the same 32-bit
+    numbers, so that what a record adds is its factor times the very gradient whose norm was taken.
+
+    Args:
+        model: what is trained; `is_dense` of it.
+        other: who computes what is not done here.
+    """
+
+    def __init__(self, model: Model, other: Trainer) -> None:
+        self._model = model
+        self._other = other
+        self._layers = _layers(model)
+
+    def descend(self, descent: LocalDescent, received: Vector, examples: Examples, stream: Stream) -> Row:
+        """As `LocalDescent` does it."""
+        bench = self._bench
+        bench.weights.copy_(torch.from_numpy(received))
+        plain = descent.optimizer == "sgd" and not descent.momentum and not descent.weight_decay
+        optimizer = None if plain else descent.fresh_optimizer([bench.parameter])
+        features = torch.from_numpy(examples.features).flatten(1)
+        targets = self._targets(examples)
+        stream.seed()  # `LocalDescent` seeds layers that draw; there are none here
+        for batch in descent.batches(len(examples), stream):
+            chosen, size = torch.from_numpy(batch), len(batch)
+            torch.index_select(features, 0, chosen, out=bench.inputs(0, size))
+            self._forward(size)
+            back = self._last_back(size, targets.index_select(0, chosen))
+            into, kept, scale = (bench.gradients, 0.0, 1 / size)
+            if optimizer is None:  # the step itself: weights - eta times the mean gradient
+                into, kept, scale = bench.weight_views, 1.0, -descent.learning_rate / size
+            for layer, came_back in self._backward(size, back):
+                _accumulate(into[layer], came_back, bench.inputs(layer, size), kept, scale)
+            if optimizer is not None:
+                optimizer.step()
+        return bench.weights.numpy().astype(np.float64) - received
+
+    def clipped_sum(self, parameters: Vector, examples: Examples, clip: float, stream: Stream) -> Row:
+        """The sum over records of their clipped gradients, `float64[d]`, of which none is formed."""
+        del stream  # no layer draws
+        bench = self._bench
+        bench.weights.copy_(torch.from_numpy(parameters))
+        total = torch.zeros(self._model.size, dtype=torch.float64)
+        sums = [layer.views(total) for layer in self._layers]
+        features = torch.from_numpy(examples.features).flatten(1)
+        targets = self._targets(examples)
+        for start in range(0, len(examples), _ROWS_AT_ONCE):
+            rows = slice(start, min(start + _ROWS_AT_ONCE, len(examples)))
+            size = rows.stop - start
+            bench.inputs(0, size).copy_(features[rows])
+            self._forward(size)
+            pairs = [
+                (layer, back.double(), bench.inputs(layer, size).double())
+                for layer, back in self._backward(size, self._last_back(size, targets[rows]))
+            ]
+            squares = torch.zeros(size, dtype=torch.float64)
+            for layer, back, came_in in pairs:
+                ones = 0.0 if sums[layer][1] is None else 1.0
+                squares += back.square().sum(1) * (came_in.square().sum(1) + ones)
+            norms = squares.sqrt()
+            finite = torch.isfinite(norms)
+            factors = torch.where(finite, clip / torch.clamp(norms, min=clip) * _BELOW_ONE, 0.0)
+            for layer, back, came_in in pairs:
+                scaled = torch.where(finite[:, None], back, 0.0) * factors[:, None]
+                _accumulate(sums[layer], scaled, torch.where(finite[:, None], came_in, 0.0), 1.0, 1.0)
+        return total.numpy()
+
+    def clipped_sum_of_persons(
+        self, parameters: Vector, persons: Sequence[Examples], clip: float, stream: Stream
+    ) -> Row:
+        """As `other`."""
+        return self._other.clipped_sum_of_persons(parameters, persons, clip, stream)
+
+    def _forward(self, size: int) -> None:
+        """From the inputs of the first layer to the outputs of the last, which are the inputs of one more."""
+        bench = self._bench
+        for place, layer in enumerate(self._layers):
+            weight, bias = bench.weight_views[place]
+            out = bench.inputs(place + 1, size)
+            if bias is None:
+                torch.mm(bench.inputs(place, size), weight.t(), out=out)
+            else:
+                torch.addmm(bias, bench.inputs(place, size), weight.t(), out=out)
+            if layer.activation is not None:
+                layer.activation.forward(out)
+
+    def _last_back(self, size: int, targets: Tensor) -> Tensor:
+        """The derivative of each record's loss by the outputs, in their place."""
+        outputs = self._bench.inputs(len(self._layers), size)
+        if self._model.task == "classification":
+            return torch.softmax(outputs, 1, out=outputs).sub_(targets)
+        return outputs.sub_(targets).mul_(2)
+
+    def _backward(self, size: int, back: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Each layer's number, the last first, with what comes back to it; its weights may change afterwards."""
+        bench = self._bench
+        for place in range(len(self._layers) - 1, -1, -1):
+            came_back = back
+            if place:
+                back = torch.mm(back, bench.weight_views[place][0], out=bench.backs(place, size))
+                activation = self._layers[place - 1].activation
+                assert activation is not None
+                activation.backward(back, bench.inputs(place, size))
+            yield place, came_back
+
+    def _targets(self, examples: Examples) -> Tensor:
+        """`float32[n, outputs]`: what the outputs are compared with."""
+        labels = torch.from_numpy(examples.labels)
+        if self._model.task == "regression":
+            return labels.unsqueeze(1)
+        return functional.one_hot(labels, self._layers[-1].outputs).float()
+
+    @cached_property
+    def _bench(self) -> _Bench:
+        return _Bench(self._model.size, self._layers)
+
+
+class _Bench:
+    """What a worker trains every client on, one after another.
+
+    Attributes:
+        parameter: the weights as an optimizer takes them, with `gradients` as their gradient.
+        weights: the same memory, `float32[d]`.
+        weight_views: each layer's weights and bias.
+        gradients: the gradients of each layer's weights and bias.
+    """
+
+    def __init__(self, size: int, layers: Sequence[_Layer]) -> None:
+        self.parameter = nn.Parameter(torch.zeros(size))
+        gradient = torch.zeros(size)
+        self.parameter.grad = gradient
+        self.weights = self.parameter.data
+        self.weight_views = [layer.views(self.weights) for layer in layers]
+        self.gradients = [layer.views(gradient) for layer in layers]
+        self._widths = [*(layer.inputs for layer in layers), layers[-1].outputs]
+        self._made: dict[tuple[str, int, int], Tensor] = {}
+
+    def inputs(self, layer: int, size: int) -> Tensor:
+        """What goes into a layer, `float32[size, inputs]`; one past the last is what comes out."""
+        return self._scratch("in", layer, size)
+
+    def backs(self, layer: int, size: int) -> Tensor:
+        """What comes back from a layer to the one before, of the same shape."""
+        return self._scratch("back", layer, size)
+
+    def _scratch(self, kind: str, layer: int, size: int) -> Tensor:
+        key = (kind, layer, size)
+        if key not in self._made:
+            self._made[key] = torch.empty(size, self._widths[layer])
+        return self._made[key]
+
+
+def _accumulate(into: tuple[Tensor, Tensor | None], back: Tensor, came_in: Tensor, kept: float, scale: float) -> None:
+    """kept times what is there plus scale times a layer's summed gradient."""
+    weight, bias = into
+    weight.addmm_(back.t(), came_in, beta=kept, alpha=scale)
+    if bias is not None and kept:
+        bias.mul_(kept).add_(back.sum(0), alpha=scale)
+    elif bias is not None:  # not even a number that is not finite is kept
+        torch.sum(back, 0, out=bias).mul_(scale)
+
+
+def _layers(model: Model) -> tuple[_Layer, ...]:
+    """The layers of a network that `Dense` can train; empty of any other."""
+    if type(model.module) is not nn.Sequential:
+        return ()
+    offsets = {one.name: one.offset for one in model.layout}
+    found: list[_Layer] = []
+    for name, module in model.module.named_children():
+        if type(module) is nn.Linear:
+            if found and found[-1].activation is None:
+                return ()
+            weight, bias = offsets.get(f"{name}.weight"), offsets.get(f"{name}.bias")
+            if weight is None or (bias is None and "bias" in dict(module.named_parameters())):  # frozen, or tied
+                return ()
+            found.append(_Layer(weight, bias, module.in_features, module.out_features, None))
+        elif type(module) in _ACTIVATIONS and found and found[-1].activation is None:
+            last = found.pop()
+            activation = _ACTIVATIONS[type(module)]
+            found.append(_Layer(last.weight, last.bias, last.inputs, last.outputs, activation))
+        elif type(module) is not nn.Flatten or found or module.start_dim != 1:
+            return ()
+    if not found or found[-1].activation is not None:
+        return ()
+    return tuple(found)

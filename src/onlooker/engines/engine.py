@@ -1,0 +1,100 @@
+"""What an engine is, and the one that a run takes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+
+from onlooker.engines.allocator import keep_freed_memory
+from onlooker.engines.inline import Inline, one_thread
+from onlooker.engines.loop import Loop
+from onlooker.engines.pool import pool
+from onlooker.engines.trial import candidates
+from onlooker.engines.work import Gathered, Job, Rows, Worker
+from onlooker.errors import ConfigError
+from onlooker.methods.method import Method
+from onlooker.methods.trainer import Plain
+from onlooker.models import Model
+from onlooker.privacy.random import Source
+from onlooker.types import Examples
+
+
+class Engine(Protocol):
+    """Who plays the clients of a round."""
+
+    def play(self, round: int, cohorts: Sequence[Sequence[Job]], starts: Rows, private: Rows) -> list[list[Gathered]]:
+        """Every group's sums, one for each of its channels.
+
+        Args:
+            round: from 1.
+            cohorts: the jobs of each group.
+            starts: `float32[k, p]`: the model of each group, then others that jobs name.
+            private: `float32[seats, a]`: written where clients have trained their private parts.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the `[engine]` table says.
+
+    Attributes:
+        name: "loop", the plain one; or "vectorised", whose bits do not depend on anything but `trainer`.
+        trainer: who computes gradients in the latter.
+        workers: how many processes, of one thread each; 0 for one on each core, 1 for none but this.
+        start_method: how processes start; None for the fastest that this system has.
+    """
+
+    name: Literal["loop", "vectorised"] = "loop"
+    trainer: str = "flat"
+    workers: int = 0
+    start_method: Literal["fork", "spawn", "forkserver"] | None = None
+
+
+@contextmanager
+def opened(
+    settings: Settings,
+    method: Method,
+    model: Model,
+    clients: Sequence[Examples],
+    source: Source,
+    device: torch.device,
+) -> Generator[Engine]:
+    """The engine of a run, for as long as it lasts.
+
+    Raises:
+        ConfigError: if the trainer cannot train this model.
+    """
+    if settings.name == "loop":
+        yield Loop(Worker(method, Plain(model, device), clients, source))
+        return
+    able = candidates(model, device)
+    if settings.trainer not in able:
+        raise ConfigError(
+            f'engine.trainer = "{settings.trainer}" cannot train this model; choose one of {", ".join(able)}.'
+        )
+    worker = Worker(method, able[settings.trainer], clients, source)
+    workers = settings.workers or cores()
+    if workers == 1 or device.type != "cpu":
+        with one_thread():
+            keep_freed_memory()
+            yield Inline(worker)
+        return
+    with pool(worker, workers, settings.start_method or _fastest_start()) as processes:
+        yield processes
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _fastest_start() -> str:
+    """A fork needs no imports and copies no data; where it is not to be had, or not safe, a fresh process."""
+    return "fork" if "fork" in multiprocessing.get_all_start_methods() and os.uname().sysname == "Linux" else "spawn"

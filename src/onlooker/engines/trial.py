@@ -1,0 +1,136 @@
+"""Which trainer is fastest here: a short trial, whose result is kept for the next run of the same shape."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+
+from onlooker.engines.allocator import keep_freed_memory
+from onlooker.engines.dense import Dense, is_dense
+from onlooker.engines.flat import Flat
+from onlooker.engines.inline import one_thread
+from onlooker.methods.averaging import Averaging
+from onlooker.methods.fedavg import FedAvg
+from onlooker.methods.method import Method
+from onlooker.methods.trainer import Plain, Trainer
+from onlooker.models import Model
+from onlooker.privacy.random import Seeded
+from onlooker.types import Examples, Row
+
+_ROWS = 64
+_TRIES = 3
+_TOLERANCE = 1e-3  # of the norm; what 32 bits leave of a step's rounding is far below
+
+Ask = Callable[[Trainer], Row]
+"""What is asked of each trainer, whose answers must agree."""
+
+
+def candidates(model: Model, device: torch.device) -> dict[str, Trainer]:
+    """Every trainer that may do for a model, by name; the first is the oracle."""
+    found: dict[str, Trainer] = {"plain": Plain(model, device), "flat": Flat(model, device)}
+    if any(len(one.shape) == 4 for one in model.layout):
+        found["flat-channels-last"] = Flat(model, device, images_last=True)
+    if device.type == "cpu" and is_dense(model):
+        found["dense"] = Dense(model, found["flat"])
+    return found
+
+
+def fastest(method: Method, model: Model, rows: Examples, device: torch.device, cache: Path) -> str:
+    """The name of the fastest trainer that agrees with the plain one; remembered, so that it is the same next time.
+
+    Args:
+        method: whose local half is tried, for one step.
+        model: what is trained.
+        rows: some client's, of which a batch is taken.
+        device: where tensors live.
+        cache: a file of choices made before; one that cannot be read or written is passed over.
+    """
+    key = _key(method, model, rows, device)
+    known = _known(cache)
+    tried = candidates(model, device)
+    if known.get(key) in tried:
+        return known[key]
+    ask = _ask(method, model, rows.take(np.arange(min(_ROWS, len(rows)))))
+    with one_thread():
+        keep_freed_memory()
+        found = _fastest(tried, ask)
+    _remember(cache, known | {key: found})
+    return found
+
+
+def cache_file() -> Path:
+    """Where choices are kept for this user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onlooker" / "trainers.json"
+
+
+def agrees(found: Row, expected: Row) -> bool:
+    """True if two answers differ by rounding alone."""
+    allowed = _TOLERANCE * float(np.linalg.norm(expected))
+    return found.shape == expected.shape and float(np.linalg.norm(found - expected)) <= allowed
+
+
+def _fastest(tried: dict[str, Trainer], ask: Ask) -> str:
+    expected = ask(tried["plain"])
+    seconds: dict[str, float] = {}
+    for name, one in tried.items():
+        try:
+            agreed = agrees(ask(one), expected)
+        except RuntimeError:  # a module that cannot be laid out so
+            continue
+        if agreed:
+            seconds[name] = min(_timed(ask, one) for _ in range(_TRIES))
+    return min(seconds, key=seconds.__getitem__, default="plain")
+
+
+def _timed(ask: Ask, one: Trainer) -> float:
+    started = time.perf_counter()
+    ask(one)
+    return time.perf_counter() - started
+
+
+def _ask(method: Method, model: Model, rows: Examples) -> Ask:
+    start = model.initial(0)
+
+    def trained(one: Trainer) -> Row:
+        assert isinstance(method, Averaging | FedAvg)
+        descent = replace(method.descent, steps=1, epochs=None, records=None)
+        return one.descend(descent, start, rows, Seeded(0).stream("trial"))
+
+    def clipped(one: Trainer) -> Row:
+        return one.clipped_sum(start, rows, 1.0, Seeded(0).stream("trial"))
+
+    return trained if isinstance(method, Averaging | FedAvg) else clipped
+
+
+def _key(method: Method, model: Model, rows: Examples, device: torch.device) -> str:
+    """The same for every run whose steps cost the same on this machine."""
+    batch = method.descent.batch_size if isinstance(method, Averaging | FedAvg) else 0
+    facts = [repr(model.module), rows.features.shape[1:], batch, str(device), platform.processor(), torch.__version__]
+    return hashlib.sha256(json.dumps([*facts, [one.name for one in model.layout]]).encode()).hexdigest()
+
+
+def _known(cache: Path) -> dict[str, str]:
+    with contextlib.suppress(OSError, ValueError):
+        found: object = json.loads(cache.read_text(encoding="utf-8"))
+        if isinstance(found, dict):
+            return {str(key): str(value) for key, value in cast(dict[object, object], found).items()}
+    return {}
+
+
+def _remember(cache: Path, known: dict[str, str]) -> None:
+    with contextlib.suppress(OSError):
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        part = cache.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps(known), encoding="utf-8")
+        os.replace(part, cache)

@@ -1,0 +1,169 @@
+"""What every engine does alike: some clients of one group, from what they received to their part of each sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlooker.methods.method import Local, Method
+from onlooker.methods.trainer import Trainer
+from onlooker.privacy.channel import Channel, Sums
+from onlooker.privacy.mechanisms import NoNoise
+from onlooker.privacy.random import Source
+from onlooker.privacy.topology import Groups
+from onlooker.types import Array, Examples, Integers, Vector
+
+Rows = NDArray[np.float32]
+"""`float32[k, p]`: vectors of parameters below each other."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One client's part of a round in one of its groups.
+
+    Attributes:
+        client: who.
+        group: in which group.
+        start: the row of the starting models that it received.
+        seat: the row of the private parts that is its own, where models are split.
+    """
+
+    client: int
+    group: int = 0
+    start: int = 0
+    seat: int = 0
+
+
+@dataclass
+class Gathered:
+    """One channel's sums of a round as they grow.
+
+    Attributes:
+        channel: whose.
+        sums: of each summing party.
+        clean: `int64[d]`, the sum of rows before their clients' own noise, which only a simulator has; None where it
+            is that of the shares, because clients add none.
+    """
+
+    channel: Channel
+    sums: Sums
+    clean: Integers | None
+
+    @staticmethod
+    def kinds(channel: Channel) -> list[np.dtype[Any]]:
+        """What a channel's sums are made of, an array of `channel.size` for each: its shares, then `clean`."""
+        if channel.grid is None:
+            return [np.dtype(np.float64)]
+        clean = [np.dtype(np.int64)] if channel.noised_by == "clients" else []
+        return [np.dtype(f"u{channel.grid.ring_bits // 8}")] * channel.summation.servers + clean
+
+    @staticmethod
+    def over(channel: Channel, arrays: Sequence[Array]) -> Gathered:
+        """The sums that lie in these arrays, in the order of `kinds`."""
+        servers = channel.summation.servers
+        return Gathered(channel, Sums(tuple(arrays[:servers])), arrays[servers] if arrays[servers:] else None)
+
+    @staticmethod
+    def nothing(channel: Channel) -> Gathered:
+        """The sums of nobody."""
+        return Gathered.over(channel, [np.zeros(channel.size, kind) for kind in Gathered.kinds(channel)])
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Everything that the clients of a run have between them; it plays any of them.
+
+    Attributes:
+        method: under its terms.
+        trainer: who computes gradients.
+        clients: the rows of each.
+        source: where their coins, masks and noise come from.
+    """
+
+    method: Method
+    trainer: Trainer
+    clients: Sequence[Examples]
+    source: Source
+
+    def play(
+        self, round: int, jobs: Sequence[Job], starts: Rows, private: Rows, into: Sequence[Gathered]
+    ) -> Iterator[Job]:
+        """Play jobs of one group and add what they send to the group's sums; yield each job before it begins.
+
+        A client's streams depend on its name, the group's and the round's alone, so what is added does not depend on
+        the order.
+
+        Args:
+            round: from 1.
+            jobs: of one group; all of its cohort where a round shares within the group.
+            starts: the model of each group, then others that jobs name.
+            private: the private parts that jobs name: read, and written as they are after training; no rows where
+                models are not split.
+            into: the group's sums.
+        """
+        if self.method.epochs > 1:
+            yield from self._interval(round, jobs, starts, into)
+            return
+        for job in jobs:
+            yield job
+            kept = private[job.seat] if len(private) else _NOTHING
+            local = self._local(job, self._party(job), starts[job.start], kept, round)
+            if len(private):
+                private[job.seat] = local.kept
+            for one in into:
+                self._add(one, job.client, local, round)
+
+    def _interval(self, round: int, jobs: Sequence[Job], starts: Rows, into: Sequence[Gathered]) -> Iterator[Job]:
+        """DP-OGL+ as printed: epochs whose sums the group shares without noise, and each worker's total at the end."""
+        if not jobs:
+            return
+        terms, size = self.method.terms, starts.shape[1]
+        group = jobs[0].group
+        received = {job: starts[job.start] for job in jobs}
+        shared = starts[group].astype(np.float64)
+        within = Channel(size, NoNoise(), None, "server", name=f"within/{group}")
+        totals = {job: np.zeros(size) for job in jobs}
+        for epoch in range(self.method.epochs):
+            sums = within.empty()
+            for job in jobs:
+                yield job
+                local = self._local(job, f"{self._party(job)}/epoch:{epoch}", received[job], _NOTHING, round)
+                totals[job] += local.rows["model"]
+                row = terms.weight(job.client) * local.rows["model"]
+                encoded = within.encode(row, job.client)
+                within.aggregate(sums, within.shard(encoded, job.client, round, self.source))
+            mean = within.release(within.seal(sums, round, self.source), terms.divisor_of(group))
+            shared = shared if mean is None else shared + mean
+            again: Vector = shared.astype(np.float32)
+            received = dict.fromkeys(jobs, again)
+        for job, total in totals.items():
+            for one in into:
+                self._add(one, job.client, Local({"model": total}, _NOTHING), round)
+
+    def _local(self, job: Job, party: str, received: Vector, kept: Vector, round: int) -> Local:
+        stream = self.source.stream("local training", round, party)
+        return self.method.local(self.trainer, received, kept, self.clients[job.client], stream)
+
+    def _add(self, one: Gathered, client: int, local: Local, round: int) -> None:
+        row = self.method.terms.weight(client) * local.rows[kind_of(one.channel)]
+        encoded = one.channel.encode(row, client)
+        if one.clean is not None:
+            one.clean += encoded
+        one.channel.aggregate(one.sums, one.channel.shard(encoded, client, round, self.source))
+
+    def _party(self, job: Job) -> str:
+        """The name that a job's streams of a round have: one client may train in several groups."""
+        grouped = isinstance(self.method.terms.topology, Groups)
+        return f"client:{job.client}/group:{job.group}" if grouped else f"client:{job.client}"
+
+
+_NOTHING: Vector = np.empty(0, dtype=np.float32)
+
+
+def kind_of(channel: Channel) -> str:
+    """What a channel carries, whichever group's it is."""
+    return channel.name.partition("/")[0]
