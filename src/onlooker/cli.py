@@ -6,16 +6,14 @@ plans take to make.
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
-import platform
 import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -103,7 +101,7 @@ def run_command(
             place,
             config.as_toml(prepared.configuration, study.engine),
             prepared.agreement.terms,
-            _environment(prepared, study, file.stem),
+            config.environment(prepared, study, file.stem, _warnings(prepared)),
             run.starting_tensors(study),
             run.starting_draws(study),
         )
@@ -273,39 +271,3 @@ def _refuse_used(place: Path) -> None:
         raise FolderError(f"the run folder {place} cannot be looked at: {error}; name another by --out.") from error
     if used:
         raise FolderError(f"the run folder {place} exists already; name another by --out, or resume it.")
-
-
-def _environment(prepared: Prepared, study: Study, name: str) -> dict[str, Any]:
-    """What `env.json` says: enough to tell what ran, on what, with whose versions."""
-    import importlib.metadata
-
-    import torch
-
-    configuration, description = prepared.configuration, prepared.description
-    packages = ("numpy", "scipy", "torch", "dp-accounting", "cryptography", "safetensors", "pydantic")
-    return {
-        "onlooker": __version__,
-        "name": name,
-        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": {package: importlib.metadata.version(package) for package in packages},
-        "seed": configuration.task.seed,
-        "threads": torch.get_num_threads(),
-        "device": str(study.device),
-        "task": configuration.task.method,
-        "data": {
-            "name": description.name,
-            "clients": configuration.data.clients,
-            "partition": configuration.data.partition,
-            "test-records": len(study.federation.test),
-            "preprocessing": list(description.preprocessing),
-            "uncharged": list(description.uncharged),
-        },
-        "model": {"name": configuration.model.name, "parameters": prepared.size},
-        "observers": list(prepared.agreement.observers),
-        "target-epsilon": prepared.agreement.target,
-        "printed": prepared.printed,
-        "forecast": forecast(prepared.agreement.terms).sentence(),
-        "warnings": _warnings(prepared),
-    }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from onlooker.round import Study
 
-Answer = TypeVar("Answer")
 _LARGEST_RATE = 1e30  # a step of 32-bit floats can still be computed
 
 
@@ -57,7 +55,7 @@ class Prepared:
     @cached_property
     def model(self) -> models.Model:
         """What is trained, made when it is first asked for: a plan can do without."""
-        return _of_model(models.build, self.configuration, self.description)
+        return models.build(*_asked(self.configuration, self.description))
 
 
 def prepare(configuration: Configuration, base: Path) -> Prepared:
@@ -74,21 +72,17 @@ def prepare(configuration: Configuration, base: Path) -> Prepared:
     _check_training(configuration)
     configuration = _absolute(configuration, base)
     description = data.describe(data_settings(configuration))
-    layout = _of_model(models.outline, configuration, description)
+    layout = models.outline(*_asked(configuration, description))
     parts = parts_of(configuration, kind, layout)
     agreement = agree(configuration, kind, parts)
     method = kind.make(agreement.terms, configuration, parts)
     return Prepared(configuration, description, layout, agreement, method, kind.printed(agreement.terms))
 
 
-def _of_model(
-    ask: Callable[[str, tuple[int, ...], int, Task, int], Answer],
-    configuration: Configuration,
-    description: data.Description,
-) -> Answer:
-    """What is said of the model that the file names, for these data."""
+def _asked(configuration: Configuration, description: data.Description) -> tuple[str, tuple[int, ...], int, Task, int]:
+    """What the models room is asked about."""
     name = configuration.model.name
-    return ask(name, description.shape, description.outputs, description.task, description.symbols)
+    return name, description.shape, description.outputs, description.task, description.symbols
 
 
 def sides_of(prepared: Prepared) -> list[str]:
