@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from onlooker import data, engines, models
+from onlooker import data, models
 from onlooker.config.kinds import kind_of
 from onlooker.config.schema import Configuration
 from onlooker.config.tables import parts_of
@@ -22,6 +22,7 @@ from onlooker.types import Task
 if TYPE_CHECKING:
     import torch
 
+    from onlooker import engines
     from onlooker.round import Study
 
 _LARGEST_RATE = 1e30  # a step of 32-bit floats can still be computed
@@ -127,6 +128,8 @@ def study(prepared: Prepared, device: torch.device, federation: data.Federation 
 
 def _engine(prepared: Prepared, federation: data.Federation, device: torch.device) -> engines.Settings:
     """The [engine] table, with a trainer where it leaves the choice to a trial."""
+    from onlooker import engines
+
     table = prepared.configuration.engine
     trainer = table.trainer
     if trainer == "auto" and table.name == "vectorised":
