@@ -2,6 +2,7 @@
 
 Every case is a process of its own, on one thread, and next to it `import torch` is timed by itself: cases take turns,
 and the least of a few repeats counts, because whatever else runs on a machine only adds. A plan's job is 10,000 rounds.
+What a run's workers take of the processor shows on the wall clock alone.
 
 Usage: python benchmarks/startup.py [REPEATS] [WORD]    (only cases whose name has the word)
 """
@@ -171,12 +172,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         chosen = [case for case in cases(Path(place)) if word in case.name]
         cost(torch)  # from the disk
-        print(f"{'case':<44}{'wall s':>8}{'cpu s':>8}{'imports s':>11}{'cpu / import torch':>20}")
+        print(f"{'case':<44}{'wall s':>8}{'cpu s':>8}{'imports s':>11}{'cpu / torch':>13}{'wall / torch':>14}")
         for case in chosen:
             pairs = [(cost(case), cost(torch)) for _ in range(repeats)]
             wall, cpu, imports = (min(getattr(one, key) for one, _ in pairs) for key in ("wall", "cpu", "imports"))
-            ratio = cpu / min(alone.cpu for _, alone in pairs)
-            print(f"{case.name:<44}{wall:>8.2f}{cpu:>8.2f}{imports:>11.2f}{ratio:>20.2f}", flush=True)
+            by_cpu, by_wall = cpu / min(alone.cpu for _, alone in pairs), wall / min(alone.wall for _, alone in pairs)
+            print(f"{case.name:<44}{wall:>8.2f}{cpu:>8.2f}{imports:>11.2f}{by_cpu:>13.2f}{by_wall:>14.2f}", flush=True)
 
 
 if __name__ == "__main__":
