@@ -3,6 +3,9 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 # The folder that has a folder for each data set, for `make study`; without it only formulas are drawn.
 DATA ?=
+# What `make bench` compares, and where the peers' environments are made.
+BENCH ?=
+ENVIRONMENTS ?= build/benchmarks
 # One thread for each test process: two that spin for each other are far slower than one.
 ONE := OMP_NUM_THREADS=1
 
@@ -36,8 +39,10 @@ study: setup
 	$(BIN)/python studies/mnist_silos.py
 	$(BIN)/python studies/papers.py $(DATA)
 
+# BENCH holds options, such as BENCH="--only mlp-50 --peers pfl,fedjax"; a whole run takes hours on a quiet machine.
 bench: setup
-	$(BIN)/python benchmarks/round.py
+	$(BIN)/python -m benchmarks.environments --under $(ENVIRONMENTS)
+	$(BIN)/python -m benchmarks.compare --environments $(ENVIRONMENTS) $(BENCH)
 
 clean:
 	rm -rf .venv build dist src/*.egg-info

@@ -1,7 +1,8 @@
 """Rounds played one by one, for tests that look inside a run."""
 
 from onlooker.methods.method import initial_vector
-from onlooker.methods.trainer import Plain
+from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import answered
 from onlooker.round import Kept, beginning, play
 
 
@@ -15,10 +16,13 @@ def start(study):
     return begin(study)[0].models[0]
 
 
-def one_round(study, state, round=1, charge=lambda digest, noise: None, kept=None):
-    """What a round leaves."""
-    with study.opened() as engine:
-        return play(study, engine, state, kept or Kept(begin(study)[1].private, begin(study)[1].seats), round, charge)
+def one_round(study, state, round=1, charge=lambda digest, noise: None, kept=None, engine=None):
+    """What a round leaves, with an engine of its own if none is open."""
+    kept = kept or Kept(begin(study)[1].private, begin(study)[1].seats)
+    if engine is not None:
+        return play(study, engine, state, kept, round, charge)
+    with study.opened() as opened:
+        return play(study, opened, state, kept, round, charge)
 
 
 def rows_of(study, clients, round=1, received=None):
@@ -32,4 +36,5 @@ def local_of(study, client, received, kept, round=1, party=None, examples=None):
     """One client's half of a round, computed plainly."""
     stream = study.source.stream("local training", round, party or f"client:{client}")
     rows = study.federation.clients[client] if examples is None else examples
-    return study.method.local(Plain(study.model, study.device), received, kept, rows, stream)
+    (found,) = answered([study.method.local(received, kept, rows, stream)], Plain(study.model, study.device))
+    return found

@@ -21,6 +21,7 @@ from onlooker.models import Model
 from onlooker.privacy.channel import Channel, Sealed
 from onlooker.privacy.random import Source
 from onlooker.privacy.shares import combine
+from onlooker.privacy.summation import Shared
 from onlooker.privacy.terms import Terms
 from onlooker.types import Integers, Row, Vector
 
@@ -46,6 +47,14 @@ class Study:
     device: torch.device = torch.device("cpu")
     evaluate_every: int = 1
     engine: Settings = Settings()
+
+    @property
+    def elides(self) -> bool:
+        """True if rows that would be cut into shares are added whole, which gives the same sums (see `engines`)."""
+        shared = any(
+            isinstance(one.summation, Shared) and one.noised_by != "clients" for one in self.method.terms.channels
+        )
+        return shared and self.engine.name != "loop" and self.engine.elide
 
     def opened(self) -> AbstractContextManager[Engine]:
         """The engine, for as long as the run lasts."""

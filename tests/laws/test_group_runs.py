@@ -15,7 +15,8 @@ from onlooker import config, run
 from onlooker.cli import app
 from onlooker.errors import OnlookerError, UnpricedError
 from onlooker.methods.groups import broadcast
-from onlooker.methods.trainer import Plain
+from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import answered
 from onlooker.privacy.ledger import Ledger
 from onlooker.report.between import between
 from playing import begin, local_of, one_round
@@ -195,9 +196,10 @@ def test_an_isolated_worker_goes_on_from_its_own_model():
     )
     state, kept = begin(isolated)
     rows = {
-        which: study.method.local(
-            Plain(study.model), state.models[0], kept.of(0, 0), study.federation.clients[0], study.source.stream("x")
-        ).rows["model"]
+        which: answered(
+            [study.method.local(state.models[0], kept.of(0, 0), study.federation.clients[0], study.source.stream("x"))],
+            Plain(study.model),
+        )[0].rows["model"]
         for which, study in (("isolated", isolated), ("once", printed))
     }
     descent, model = isolated.method.descent, isolated.model

@@ -104,3 +104,15 @@ def test_every_subset_has_its_chance():
         count = drawn.count(subset)
         assert accepted(count, 6000, 1 / 3)
         assert not accepted(count, 6000, 4 / 9) and not accepted(count, 6000, 2 / 9)
+
+
+def test_the_coins_of_a_round_are_one_stream_and_a_client_keeps_its_place_in_it():
+    """Who asks for which members, and how often, changes nobody's coin; another round or group has other coins."""
+    sampling, members = Poisson(0.5), tuple(range(0, 3000, 3))
+    together = sampling.among(members, 4, Seeded(13))
+    drawn = Seeded(13).stream("participation", 4).coins(0.5, len(members))
+    assert together == tuple(np.array(members)[drawn]) == sampling.among(members, 4, Seeded(13))
+    assert set(sampling.among(members[:500], 4, Seeded(13))) == {one for one in together if one < 1500}
+    for other in (sampling.among(members, 5, Seeded(13)), sampling.among(members, 4, Seeded(13), 0)):
+        common = len(set(together) & set(other))
+        assert accepted(common, 1000, 0.25) and not accepted(common, 1000, 0.5)

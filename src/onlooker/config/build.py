@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from onlooker import data, models
+from onlooker.config import engine
 from onlooker.config.kinds import kind_of
 from onlooker.config.schema import Configuration
 from onlooker.config.tables import parts_of
@@ -73,7 +74,9 @@ def prepare(configuration: Configuration, base: Path) -> Prepared:
     _check_training(configuration)
     configuration = _absolute(configuration, base)
     description = data.describe(data_settings(configuration))
-    layout = models.outline(*_asked(configuration, description))
+    asked = _asked(configuration, description)
+    layout = models.outline(*asked)
+    engine.refuse_unable(configuration.engine, lambda: models.build(*asked))
     parts = parts_of(configuration, kind, layout)
     agreement = agree(configuration, kind, parts)
     method = kind.make(agreement.terms, configuration, parts)
@@ -122,19 +125,8 @@ def study(prepared: Prepared, device: torch.device, federation: data.Federation 
         source_of(configuration),
         device,
         configuration.evaluation.every,
-        _engine(prepared, federation, device),
+        engine.chosen(configuration.engine, prepared.method, prepared.model, federation, device),
     )
-
-
-def _engine(prepared: Prepared, federation: data.Federation, device: torch.device) -> engines.Settings:
-    """The [engine] table, with a trainer where it leaves the choice to a trial."""
-    from onlooker import engines
-
-    table = prepared.configuration.engine
-    trainer = table.trainer
-    if trainer == "auto" and table.name == "vectorised":
-        trainer = engines.fastest(prepared.method, prepared.model, federation.clients[0], device, engines.cache_file())
-    return engines.Settings(table.name, trainer, table.workers or 0, table.start_method)
 
 
 def _refuse_too_many_records(prepared: Prepared, federation: data.Federation) -> None:

@@ -19,6 +19,8 @@ def environment(prepared: Prepared, study: Study, name: str, warnings: list[str]
     """What `env.json` says: enough to tell what ran, on what, with whose versions."""
     import torch
 
+    from onlooker.engines import cores
+
     configuration, description = prepared.configuration, prepared.description
     packages = ("numpy", "scipy", "torch", "dp-accounting", "cryptography", "safetensors", "pydantic")
     return {
@@ -31,6 +33,12 @@ def environment(prepared: Prepared, study: Study, name: str, warnings: list[str]
         "seed": configuration.task.seed,
         "threads": torch.get_num_threads(),
         "device": str(study.device),
+        "engine": {
+            "name": study.engine.name,
+            "trainer": study.engine.trainer,
+            "workers": study.engine.workers or cores(),
+            "elided": study.elides,
+        },
         "task": configuration.task.method,
         "data": {
             "name": description.name,

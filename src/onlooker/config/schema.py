@@ -168,6 +168,7 @@ class EngineTable(Table):
     workers: Count | None = None
     trainer: str = "auto"
     start_method: Literal["fork", "spawn", "forkserver"] | None = None
+    shares: Literal["elided", "cut"] = "elided"
 
 
 class Configuration(Table):

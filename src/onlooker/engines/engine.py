@@ -19,7 +19,7 @@ from onlooker.engines.trial import candidates
 from onlooker.engines.work import Gathered, Job, Rows, Worker
 from onlooker.errors import ConfigError
 from onlooker.methods.method import Method
-from onlooker.methods.trainer import Plain
+from onlooker.methods.plain import Plain
 from onlooker.models import Model
 from onlooker.privacy.random import Source
 from onlooker.types import Examples
@@ -49,12 +49,15 @@ class Settings:
         trainer: who computes gradients in the latter.
         workers: how many processes, of one thread each; 0 for one on each core, 1 for none but this.
         start_method: how processes start; None for the fastest that this system has.
+        elide: cut no shares where summing parties sum shares: sums, noise and releases are the same to the bit, but
+            what each party would hold is not simulated.
     """
 
     name: Literal["loop", "vectorised"] = "loop"
     trainer: str = "flat"
     workers: int = 0
     start_method: Literal["fork", "spawn", "forkserver"] | None = None
+    elide: bool = True
 
 
 @contextmanager
@@ -70,16 +73,13 @@ def opened(
 
     Raises:
         ConfigError: if the trainer cannot train this model.
+        WorkerError: within it, if a process dies.
     """
     if settings.name == "loop":
         yield Loop(Worker(method, Plain(model, device), clients, source))
         return
-    able = candidates(model, device)
-    if settings.trainer not in able:
-        raise ConfigError(
-            f'engine.trainer = "{settings.trainer}" cannot train this model; choose one of {", ".join(able)}.'
-        )
-    worker = Worker(method, able[settings.trainer], clients, source)
+    require_able(settings.trainer, model, device)
+    worker = Worker(method, candidates(model, device)[settings.trainer], clients, source, settings.elide)
     workers = settings.workers or cores()
     if workers == 1 or device.type != "cpu":
         with one_thread():
@@ -88,6 +88,19 @@ def opened(
         return
     with pool(worker, workers, settings.start_method or _fastest_start()) as processes:
         yield processes
+
+
+def require_able(trainer: str, model: Model, device: torch.device) -> None:
+    """Refuse a trainer that cannot train a model.
+
+    Raises:
+        ConfigError: with those that can.
+    """
+    able = candidates(model, device)
+    if trainer not in able:
+        raise ConfigError(
+            f'engine.trainer = "{trainer}" cannot train this model; choose "auto" or one of {", ".join(able)}.'
+        )
 
 
 def cores() -> int:

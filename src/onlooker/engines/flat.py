@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from onlooker.methods.descent import LocalDescent
-from onlooker.methods.trainer import Plain
+from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import Ask, Descend
 from onlooker.models import Model
-from onlooker.privacy.random import Stream
-from onlooker.types import Examples, Row, Vector
+from onlooker.models.model import laid_out, seeded
+from onlooker.types import Row, Vector
 
 
 class Flat:
@@ -23,54 +23,52 @@ class Flat:
     Args:
         model: what is trained.
         device: where tensors live.
-        images_last: lay out convolutions with their channels last, at which their kernels are fastest; not every module
-            can be laid out so, which is why it is tried beforehand.
+        channels_last: lay out convolutions with their channels last, at which their kernels are fastest; only where
+            the model takes it.
     """
 
-    def __init__(self, model: Model, device: torch.device, images_last: bool = False) -> None:
+    def __init__(self, model: Model, device: torch.device, channels_last: bool = False) -> None:
         self._model = model
         self._device = device
-        self._images_last = images_last
+        self._channels_last = channels_last
+        self._plain = Plain(model, device)
 
-    def descend(self, descent: LocalDescent, received: Vector, examples: Examples, stream: Stream) -> Row:
+    @property
+    def at_once(self) -> int:
+        """One client at a time."""
+        return 1
+
+    def answer(self, asks: Sequence[Ask]) -> list[Row]:
+        """Local training here, the rest plainly."""
+        return [self._descend(ask) if isinstance(ask, Descend) else self._plain.answer([ask])[0] for ask in asks]
+
+    def _descend(self, ask: Descend) -> Row:
         """As `LocalDescent` does it."""
+        descent, received, examples, stream = ask.descent, ask.received, ask.examples, ask.stream
         module, model, buffers = self._buffers.module, self._model, self._buffers
         buffers.load(received)
         optimizer = descent.fresh_optimizer([buffers.weights])
         features, labels = torch.from_numpy(examples.features), torch.from_numpy(examples.labels)
         batches = descent.batches(len(examples), stream)
-        with torch.random.fork_rng(devices=[]):  # as in `LocalDescent`
-            torch.manual_seed(stream.seed())
+        with seeded(stream.seed()):  # as in `LocalDescent`
             for batch in batches:
                 chosen = torch.from_numpy(batch)
-                rows = self._laid_out(features.index_select(0, chosen).to(self._device))
-                losses = model.losses(module(rows), labels.index_select(0, chosen).to(self._device))
+                rows = features.index_select(0, chosen).to(self._device)
+                losses = model.losses(
+                    module(laid_out(rows) if self._channels_last else rows),
+                    labels.index_select(0, chosen).to(self._device),
+                )
                 buffers.gradients.zero_()
                 losses.mean().backward()
                 optimizer.step()
         return buffers.read() - received.astype(np.float64)
 
-    def clipped_sum(self, parameters: Vector, examples: Examples, clip: float, stream: Stream) -> Row:
-        """As `Plain`."""
-        return Plain(self._model, self._device).clipped_sum(parameters, examples, clip, stream)
-
-    def clipped_sum_of_persons(
-        self, parameters: Vector, persons: Sequence[Examples], clip: float, stream: Stream
-    ) -> Row:
-        """As `Plain`."""
-        return Plain(self._model, self._device).clipped_sum_of_persons(parameters, persons, clip, stream)
-
-    def _laid_out(self, rows: Tensor) -> Tensor:
-        if self._images_last and rows.dim() == 4:
-            return rows.contiguous(memory_format=torch.channels_last)
-        return rows
-
     @cached_property
-    def _buffers(self) -> _Buffers:
-        return _Buffers(self._model, self._device, self._images_last)
+    def _buffers(self) -> Buffers:
+        return Buffers(self._model, self._device, self._channels_last)
 
 
-class _Buffers:
+class Buffers:
     """A module in training mode whose parameters and gradients are views of two vectors.
 
     Attributes:
@@ -79,7 +77,7 @@ class _Buffers:
         gradients: their gradients, `float32[d]`.
     """
 
-    def __init__(self, model: Model, device: torch.device, images_last: bool) -> None:
+    def __init__(self, model: Model, device: torch.device, channels_last: bool) -> None:
         self.module: nn.Module = deepcopy(model.module).to(device).train()
         self.weights = nn.Parameter(torch.zeros(model.size, device=device))
         self.gradients = torch.zeros(model.size, device=device)
@@ -87,7 +85,7 @@ class _Buffers:
         self._order = torch.arange(model.size)  # where each place of the buffer lies in the flat vector of the model
         named = dict(self.module.named_parameters())
         for one in model.layout:
-            last = images_last and len(one.shape) == 4
+            last = channels_last and len(one.shape) == 4
             where = slice(one.offset, one.offset + one.size)
             named[one.name].data = _view(self.weights.data[where], one.shape, last)
             named[one.name].grad = _view(self.gradients[where], one.shape, last)

@@ -53,14 +53,15 @@ class LocalDescent:
         """Delta, `float64[d]`: the trained parameters less the received ones."""
         import torch  # when something is trained, and not when it is planned
 
+        from onlooker.models.model import seeded
+
         module = model.fresh(received).to(device).train()
         parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         optimizer = self.fresh_optimizer(parameters)
         features = torch.from_numpy(examples.features)
         labels = torch.from_numpy(examples.labels)
         batches = self.batches(len(examples), stream)
-        with torch.random.fork_rng(devices=[]):  # layers that draw, such as dropout, draw the same for any client order
-            torch.manual_seed(stream.seed())
+        with seeded(stream.seed()):  # layers that draw, such as dropout, draw the same for any client order
             for batch in batches:
                 chosen = torch.from_numpy(batch)
                 losses = model.losses(module(features[chosen].to(device)), labels[chosen].to(device))

@@ -12,6 +12,7 @@ import torch
 from torch.func import functional_call, vmap
 
 from onlooker.models import Model
+from onlooker.models.model import seeded
 from onlooker.privacy.random import Stream
 from onlooker.types import Examples, Row, Vector
 
@@ -35,8 +36,7 @@ def clipped_sum(
 
     outputs = vmap(output, randomness="different")
     at_once = max(1, min(128, _GRADIENT_NUMBERS_AT_ONCE // model.size))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream.seed())
+    with seeded(stream.seed()):
         for start in range(0, len(examples), at_once):
             features = torch.from_numpy(examples.features[start : start + at_once]).to(device)
             labels = torch.from_numpy(examples.labels[start : start + at_once]).to(device)
@@ -65,8 +65,7 @@ def clipped_sum_of_persons(
     """
     total = torch.zeros(model.size, dtype=torch.float64, device=device)
     weights = {name: _leaf(value.to(device)) for name, value in model.split(parameters).items()}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream.seed())
+    with seeded(stream.seed()):
         for person in persons:
             gradient = torch.zeros_like(total)
             for start in range(0, len(person), _ROWS_AT_ONCE):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -15,7 +16,12 @@ from onlooker.errors import ModelError
 from onlooker.models.architectures import network_of
 from onlooker.models.layers import Layer, Network
 from onlooker.models.model import Model, built, layout_of
-from onlooker.models.scrutiny import require_plain_tensors, require_pure_forward, require_repeatable_weights
+from onlooker.models.scrutiny import (
+    require_plain_tensors,
+    require_pure_forward,
+    require_repeatable_weights,
+    takes_channels_last,
+)
 from onlooker.types import Task
 
 _Shape = tuple[int, ...]
@@ -45,7 +51,7 @@ def build(name: str, shape: _Shape, outputs: int, task: Task, symbols: int = 0) 
     model = Model(module, layout, sum(parameter.size for parameter in layout), task, factory)
     require_repeatable_weights(model, name)
     require_pure_forward(model, name, shape, outputs, symbols)
-    return model
+    return replace(model, channels_last=takes_channels_last(model, shape))
 
 
 def _factory(name: str, shape: _Shape, outputs: int, symbols: int) -> Callable[[], nn.Module]:

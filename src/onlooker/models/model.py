@@ -21,6 +21,8 @@ from onlooker.errors import ModelError
 from onlooker.models.layers import Parameter
 from onlooker.types import Array, Examples, Task
 
+_CPU = torch.device("cpu")
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -33,6 +35,8 @@ class Model:
         size: d, the length of the vector.
         task: "classification" or "regression".
         factory: makes a module like the template with fresh weights, drawn from torch's generator.
+        channels_last: True if pictures may lie in memory with their channels last, at which convolutions are fastest:
+            it was tried.
     """
 
     module: nn.Module
@@ -40,6 +44,7 @@ class Model:
     size: int
     task: Task
     factory: Callable[[], nn.Module]
+    channels_last: bool = False
 
     def initial(self, seed: int) -> NDArray[np.float32]:
         """Fresh initial weights, `float32[d]`: the same for the same seed, on any worker and in any order."""
@@ -126,7 +131,9 @@ def layout_of(module: nn.Module) -> tuple[Parameter, ...]:
     return tuple(layout)
 
 
-def evaluate(model: Model, vector: Array, examples: Examples, batch_size: int = 1024) -> dict[str, float]:
+def evaluate(
+    model: Model, vector: Array, examples: Examples, batch_size: int = 1024, device: torch.device = _CPU
+) -> dict[str, float]:
     """How well the weights do on labelled rows, with the module in evaluation mode.
 
     Args:
@@ -134,11 +141,12 @@ def evaluate(model: Model, vector: Array, examples: Examples, batch_size: int = 
         vector: `float32[d]`.
         examples: at least one row.
         batch_size: rows at a time; it does not change the result beyond rounding.
+        device: where it is computed.
 
     Returns:
         "loss", the mean over rows; and "accuracy" (0 to 1), or "mean-absolute-error" for regression.
     """
-    losses, scores = score(model, vector, examples, batch_size)
+    losses, scores = score(model, vector, examples, batch_size, device)
     return {"loss": float(losses.mean()), score_name(model): float(scores.mean())}
 
 
@@ -148,20 +156,37 @@ def score_name(model: Model) -> str:
 
 
 def score(
-    model: Model, vector: Array, examples: Examples, batch_size: int = 1024
+    model: Model, vector: Array, examples: Examples, batch_size: int = 1024, device: torch.device = _CPU
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The loss of each row and whether it is right (or its absolute error), `float64[n]` each."""
-    module = model.fresh(vector).eval()
+    module = model.fresh(vector).to(device).eval()
+    if model.channels_last:
+        lay_out(module)
     losses: list[Tensor] = []
     scores: list[Tensor] = []
     with torch.inference_mode():
         for start in range(0, len(examples), batch_size):
             rows = slice(start, start + batch_size)
-            outputs = module(torch.as_tensor(examples.features[rows]))
-            labels = torch.as_tensor(examples.labels[rows])
+            features = torch.as_tensor(examples.features[rows]).to(device)
+            outputs = module(laid_out(features) if model.channels_last else features)
+            labels = torch.as_tensor(examples.labels[rows]).to(device)
             losses.append(model.losses(outputs, labels).double())
             scores.append(_scores(model.task, outputs, labels).double())
-    return torch.cat(losses).numpy(), torch.cat(scores).numpy()
+    return torch.cat(losses).numpy(force=True), torch.cat(scores).numpy(force=True)
+
+
+def lay_out(module: nn.Module) -> None:
+    """Let the convolutions' weights lie with their channels last."""
+    for parameter in module.parameters():
+        if parameter.dim() == 4:
+            # Not by `contiguous`, to which a single channel lies last already, so that it changes no strides.
+            last = parameter.data.permute(0, 2, 3, 1)
+            parameter.data = last.new_empty(last.shape).copy_(last).permute(0, 3, 1, 2)
+
+
+def laid_out(features: Tensor) -> Tensor:
+    """The same pictures, `float32[n, c, h, w]`, with their channels last in memory; anything else as it is."""
+    return features.contiguous(memory_format=torch.channels_last) if features.dim() == 4 else features
 
 
 def _scores(task: Task, outputs: Tensor, labels: Tensor) -> Tensor:

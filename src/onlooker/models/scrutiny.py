@@ -17,7 +17,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from onlooker._entry import called
 from onlooker.errors import ModelError
-from onlooker.models.model import Model, seeded
+from onlooker.models.model import Model, laid_out, lay_out, seeded
 
 
 def require_plain_tensors(module: nn.Module, name: str) -> None:
@@ -79,6 +79,23 @@ def require_pure_forward(model: Model, name: str, shape: tuple[int, ...], output
     if not _alike(first[0], changed[0]):
         reason = "the output for a row depends on the other rows of its batch"
         raise _refusal(name, reason, "normalise and attend within a row (for attention: batch_first=True)")
+
+
+def takes_channels_last(model: Model, shape: tuple[int, ...]) -> bool:
+    """True if a module with convolutions gives the same when pictures lie in memory with their channels last.
+
+    One that reads its pictures as they lie in memory, by `view`, fails or gives something else.
+    """
+    if not any(len(one.shape) == 4 for one in model.layout) or len(shape) != 3:
+        return False
+    rows = _probes(shape, 0)[1]
+    module = deepcopy(model.module).eval()
+    expected = _run(module, rows)
+    lay_out(module)
+    try:
+        return _alike(_run(module, laid_out(rows)), expected)
+    except RuntimeError:
+        return False
 
 
 def _require_shape(module: nn.Module, name: str, zeros: Tensor, outputs: int) -> None:

@@ -1,7 +1,8 @@
 """The one door: everything that leaves a client leaves through a `Channel`, which knows its own price.
 
 Four verbs, in the order of a round: a client `shard`s its row, each summing party `aggregate`s its shares and `seal`s
-the sum with its noise, and the sealed sums together are the `release`. A method never sees a sum that is not sealed.
+the sum with its noise, and the sealed sums together are the `release`. A method never sees a sum that is not sealed. A
+simulator, which is everybody, may `gather` a row in one step.
 """
 
 from __future__ import annotations
@@ -36,10 +37,17 @@ class Report:
 
 @dataclass
 class Sums:
-    """The running sum of each summing party, not yet noisy: for `Channel.seal` and for nobody else."""
+    """The running sum of each summing party, not yet noisy: for `Channel.seal` and for nobody else.
+
+    Attributes:
+        shares: `Ring[d]` of each party.
+        reports: how many went in.
+        room: where `Channel.gather` encodes one row after the other, `Ring[d]`; None until it does. No sum of anything.
+    """
 
     shares: tuple[Ring, ...]
     reports: int = 0
+    room: Ring | None = None
 
     def __repr__(self) -> str:
         return f"Sums({len(self.shares)} x {len(self.shares[0])})"
@@ -62,11 +70,13 @@ class Sealed:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the sealed bytes: equal digests are one release, different ones are two (rule 10b)."""
-        state = hashlib.sha256()
-        for share in self.shares:
-            state.update(np.ascontiguousarray(share).tobytes())
-        return state.hexdigest()
+        """SHA-256 of the sum of the shares: equal digests are one release, different ones are two (rule 10b).
+
+        How the sum is cut is left out, for it says nothing: given their sum, shares under fresh masks are as good as
+        uniform, whatever went in. So a round may be played again with its shares elided (`Channel.gather`).
+        """
+        total = self.shares[0] if len(self.shares) == 1 else combine(self.shares)
+        return hashlib.sha256(np.ascontiguousarray(total).view(np.uint8).data).hexdigest()
 
     def __repr__(self) -> str:
         return f"Sealed({len(self.shares)} x {len(self.shares[0])})"
@@ -162,6 +172,37 @@ class Channel:
         for total, share in zip(sums.shares, report.shares, strict=True):
             np.add(total, share, out=total)
         sums.reports += 1
+
+    def gather(self, sums: Sums, row: Row, client: int, round: int, source: Source, *, elide: bool = False) -> None:
+        """Encode, shard and aggregate one row in one pass, for a simulator that is the client and every party at once.
+
+        The sums are those of the three verbs, bit for bit, and no report is ever made.
+
+        Args:
+            sums: what was aggregated before; changed in place.
+            row: `float64[d]` or `float32[d]`, left as it is.
+            client: whose row it is.
+            round: from 1.
+            source: where the client's masks, and its noise, come from.
+            elide: give the whole row to the first party, and none a mask. The sum over all parties is the same to the
+                bit, and so are the noise, the release and `Sealed.digest`, because masks cancel in the ring; what each
+                party would hold is not simulated.
+        """
+        sums.reports += 1
+        if self.grid is None:
+            np.add(sums.shares[0], row, out=sums.shares[0])
+            return
+        if sums.room is None:
+            sums.room = np.empty_like(sums.shares[0])
+        if self.sums_records:
+            self.grid.put_sum(row, sums.room)
+        else:
+            self.grid.put_row(row, sums.room, self.bound(client))
+        if self.noised_by == "clients":
+            noise = self._noise(self.bound(client) / self.grid.clip, round, f"client:{client}", source)
+            np.add(sums.room, self.grid.to_ring(noise), out=sums.room)
+        summation = Plain() if elide else self.summation
+        summation.gather(sums.shares, sums.room, f"mask/{self.name}", client, round, source)
 
     def seal(self, sums: Sums, round: int, source: Source, states: tuple[Integers, ...] = ()) -> Sealed:
         """The summing parties' half: each adds its own noise, also to an empty sum (rule 2).

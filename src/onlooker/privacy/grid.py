@@ -5,10 +5,6 @@ A row x is sent as the integers nearest to x 2^f / clip: in units of clip / 2^f.
 which is the clip. Where a row is itself a sum over records (`Grid.encode_sum`), rounding it can move each
 coordinate by one more unit, so each record is clipped a little lower (`Grid.record_bound`). Both are rule 8b
 of docs/privacy.md.
-
-The floats are bounded with u = 2^-53 and with sums taken in any order, so a norm computed over d coordinates
-is within a factor 1 + (d / 2 + 2) u of the true one (Higham, Accuracy and Stability of Numerical Algorithms,
-ch. 4).
 """
 
 from __future__ import annotations
@@ -24,10 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlooker import _check
 from onlooker.errors import TermsError
+from onlooker.privacy.blocks import blocks, scratch
+from onlooker.privacy.rows import UNIT_ROUNDOFF, as_floats, finite_or_zero, shrunk
 from onlooker.privacy.shares import Ring
-from onlooker.types import Row, Unit
+from onlooker.types import Array, Row, Unit
 
-_UNIT_ROUNDOFF = 2.0**-53
 _MOST_FRACTION_BITS = 30
 _SMALLEST_CLIP, _LARGEST_CLIP = 1e-280, 1e280
 _LARGEST_ENCODED = 2.0**62
@@ -57,7 +54,14 @@ class Grid:
             raise TermsError(f"fraction-bits = {self.fraction_bits} must be from 0 to {_MOST_FRACTION_BITS}.")
 
     def encode_row(self, row: ArrayLike, bound: float | None = None) -> NDArray[np.int64]:
-        """One unit's row, `float64[d]`, as `int64[d]` whose norm is checked in integers.
+        """One unit's row, `float64[d]`, as `int64[d]` whose norm is checked in integers: see `put_row`."""
+        values = as_floats(row)
+        encoded = np.empty(len(values), dtype=np.int64)
+        self.put_row(values, encoded, bound)
+        return encoded
+
+    def put_row(self, row: ArrayLike, out: Array, bound: float | None = None) -> None:
+        """Write one unit's row, `float64[d]`, as integers into `out`.
 
         **Guarantee**: sum_i x_i^2 <= (bound / clip 2^f)^2, exactly, for every input.
 
@@ -68,8 +72,15 @@ class Grid:
         So no row keeps more than the bound less d / (24 L) + 2 units, which leaves seven deviations. A row
         that is still too long (its coordinates all just above a half, say) is rounded toward zero instead.
 
+        Proof that the check is exact. Let S be the exact sum of squares, and s the same in float64. The x_i are
+        integers as floats; no square goes through more than d roundings, in whatever order they are added, and
+        each takes off at most a factor 1 - u, so s >= S (1 - u)^d >= S (1 - d u). If s <= B (1 - (d + 4) u), as
+        computed, with three more roundings, then S <= B, the squared bound. Otherwise the row is rounded again,
+        and summed in integers.
+
         Args:
             row: the row, anything that numpy can convert.
+            out: `int64[d]`, or the ring's own `uint32[d]` or `uint64[d]`; all of it is overwritten.
             bound: the largest L2 norm, at most `clip`; `clip` itself where absent.
 
         Raises:
@@ -78,28 +89,43 @@ class Grid:
         bound = self._checked_bound(bound)
         longest = max(1.0, bound / self.clip * 2.0**self.fraction_bits)
         squared_bound = math.floor((Fraction(bound) / Fraction(self.clip) * 2**self.fraction_bits) ** 2)
-        values = _flat([row])
+        values = as_floats(row)
         allowance = min(0.5, len(values) / (24 * longest**2) + 2 / longest)
-        units = self._units(_clipped(values, bound * (1 - allowance)))
-        encoded = np.rint(units).astype(np.int64)
-        # The norm is at most 2^30 + sqrt(d) / 2 units, so the product cannot leave int64. One truncation is
-        # enough, as the units are within the bound; the loop makes that certain without trusting the floats.
-        while int(encoded @ encoded) > squared_bound:
-            encoded = np.trunc(units).astype(np.int64)
-            units *= 1 - 2.0**-10
-        return encoded
+        values, factor = shrunk(values, bound * (1 - allowance))
+        square = self._round(values, factor, out)
+        if not square <= squared_bound * (1 - (len(values) + 4) * UNIT_ROUNDOFF):
+            units = np.multiply(values, factor, dtype=np.float64) / self._unit
+            np.copyto(out, _within(units, squared_bound), casting="unsafe")
 
     def encode_sum(self, row: ArrayLike) -> NDArray[np.int64]:
-        """A sum over records, `float64[d]`, as `int64[d]`: rounded, with no check of the norm.
+        """A sum over records, `float64[d]`, as `int64[d]`: see `put_sum`."""
+        values = as_floats(row)
+        encoded = np.empty(len(values), dtype=np.int64)
+        self.put_sum(values, encoded)
+        return encoded
+
+    def put_sum(self, row: ArrayLike, out: Array) -> None:
+        """Write a sum over records, `float64[d]`, as integers into `out`: rounded, with no check of the norm.
 
         **Guarantee**: if each record was clipped to `record_bound`, leaving one out changes the result by at
         most 2^f units in L2 norm. Records that are not finite must have become zero before they were added,
         as `clip` does; a sum that is not finite all the same becomes zero as a whole.
+
+        Args:
+            row: the sum, anything that numpy can convert.
+            out: as in `put_row`.
         """
-        with np.errstate(over="ignore"):
-            units = np.rint(self._units(_finite_or_zero(_flat([row]))))
-        # Beyond int64 there is no sum of clipped records; and a clamp moves no two sums further apart.
-        return np.clip(units, -_LARGEST_ENCODED, _LARGEST_ENCODED).astype(np.int64)
+        values = finite_or_zero(as_floats(row))
+        room = scratch(len(values))
+        for block in blocks(len(values)):
+            units = room[: len(out[block])]
+            with np.errstate(over="ignore"):
+                np.divide(values[block], self._unit, out=units, dtype=np.float64)
+            np.rint(units, out=units)
+            # Beyond int64 there is no sum of clipped records; and a clamp moves no two sums further apart.
+            np.clip(units, -_LARGEST_ENCODED, _LARGEST_ENCODED, out=units)
+            # By way of int64 only, a float wraps around in the ring of 32 bits.
+            np.copyto(out[block], units.astype(np.int64), casting="unsafe")
 
     def record_bound(self, d: int, max_records: int) -> float:
         """The clip C' of one record, so that one record moves a rounded sum of records by at most `clip`.
@@ -123,7 +149,7 @@ class Grid:
         _check.at_least(0, d=d)
         _check.at_least(1, max_records=max_records)
         kept = 1 - math.sqrt(d) / 2.0**self.fraction_bits
-        floats = (1 + (d + 8) * _UNIT_ROUNDOFF) * (1 + 7 * float(max_records) ** 2 * _UNIT_ROUNDOFF)
+        floats = (1 + (d + 8) * UNIT_ROUNDOFF) * (1 + 7 * float(max_records) ** 2 * UNIT_ROUNDOFF)
         if kept < 0.5 or floats > 2:
             raise TermsError(
                 f"data.max-records = {max_records} and {d} parameters leave less than half of the clip at"
@@ -150,8 +176,23 @@ class Grid:
             raise ValueError(f"a ring of {self.ring_bits} bits has no values of type {values.dtype}")
         return values.view(f"i{self.ring_bits // 8}").astype(np.int64)
 
-    def _units(self, row: Row) -> Row:
-        return row / self.clip * 2.0**self.fraction_bits
+    @property
+    def _unit(self) -> float:
+        """The length of one unit. Dividing by it rounds once: the power of two is exact."""
+        return self.clip / 2.0**self.fraction_bits
+
+    def _round(self, values: Array, factor: float, out: Array) -> float:
+        """Write factor times the values into `out`, rounded to units; their squared norm in float64 arithmetic."""
+        signed, square = out.view(f"i{out.itemsize}"), 0.0
+        room = scratch(len(values))
+        for block in blocks(len(values)):
+            units = room[: len(signed[block])]
+            np.multiply(values[block], factor, out=units, dtype=np.float64)
+            np.divide(units, self._unit, out=units)
+            np.rint(units, out=units)
+            square += float(units @ units)
+            np.copyto(signed[block], units, casting="unsafe")
+        return square
 
     def _checked_bound(self, bound: float | None) -> float:
         if bound is None:
@@ -168,11 +209,7 @@ def clip(arrays: Sequence[ArrayLike], bound: float) -> Row:
     Arrays are laid one after the other, flattened; scalars, integers, booleans and halves are converted to
     float64. If one value is not finite the whole row is zero. No arrays make an empty row.
 
-    **Guarantee**: the norm of the result is at most `bound` in exact arithmetic. Proof: the row is scaled by
-    a power of two, so that nothing overflows, and what underflows is below 2^-1000 of the norm. Its float
-    norm is then too small by at most a factor 1 - (d / 2 + 2) u, and the roundings of the factor and of the
-    product add 3 u: less than (d + 8) u in all. The row is scaled to (1 - (d + 8) u) bound, or left alone if
-    its float norm is below that.
+    **Guarantee**: the norm of the result is at most `bound` in exact arithmetic (proof at `rows.shrunk`).
 
     >>> clip([[3.0, 0.0], 4], 1.0).round(12).tolist()
     [0.6, 0.0, 0.8]
@@ -183,21 +220,19 @@ def clip(arrays: Sequence[ArrayLike], bound: float) -> Row:
         TermsError: `bound` is not from 1e-280 to 1e280.
     """
     _check_clip(bound)
-    return _clipped(_flat(arrays), bound)
+    row, factor = shrunk(_flat(arrays), bound)
+    return row if factor == 1 else row * factor
 
 
-def _clipped(row: Row, bound: float) -> Row:
-    row = _finite_or_zero(row)
-    largest = float(np.abs(row).max(initial=0.0))
-    if largest == 0:
-        return row
-    exponent = math.frexp(largest)[1]
-    scaled = np.ldexp(row, -exponent)
-    scaled_norm = math.sqrt(np.square(scaled).sum())
-    allowed = bound * (1 - (len(row) + 8) * _UNIT_ROUNDOFF)
-    with np.errstate(over="ignore"):
-        norm = float(np.ldexp(scaled_norm, exponent))
-    return row if norm <= allowed else scaled * (allowed / scaled_norm)
+def _within(units: Row, squared_bound: int) -> NDArray[np.int64]:
+    """The units rounded to the nearest integers; toward zero, if the exact squared norm would be above the bound."""
+    encoded = np.rint(units).astype(np.int64)
+    # The norm is at most 2^30 + sqrt(d) / 2 units, so the product cannot leave int64. One truncation is
+    # enough, as the units are within the bound; the loop makes that certain without trusting the floats.
+    while int(encoded @ encoded) > squared_bound:
+        encoded = np.trunc(units).astype(np.int64)
+        units *= 1 - 2.0**-10
+    return encoded
 
 
 def choose_fraction_bits(
@@ -252,10 +287,6 @@ def _flat(arrays: Sequence[ArrayLike]) -> Row:
     with np.errstate(over="ignore"):
         flat = [np.asarray(array, dtype=np.float64).ravel() for array in arrays]
     return np.concatenate([np.empty(0), *flat])
-
-
-def _finite_or_zero(row: Row) -> Row:
-    return row if bool(np.isfinite(row).all()) else np.zeros_like(row)
 
 
 def _check_clip(clip: float) -> None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -20,6 +22,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 _ZERO_COUNTER = bytes(16)
+_ZEROS = memoryview(bytes(2**17))
+"""What is encrypted, so that what comes out is the key stream itself; small enough to stay in a cache."""
 
 
 class Stream:
@@ -43,18 +47,30 @@ class Stream:
         """The next `count` bytes."""
         return self._encryptor.update(bytes(count))
 
+    def fill(self, words: NDArray[Any]) -> None:
+        """Overwrite words of any size, contiguous, with the next bytes: the lowest of a word first, on every machine.
+
+        >>> words = np.zeros(2, dtype=np.uint32)
+        >>> Stream(bytes(32)).fill(words)
+        >>> words.tolist()
+        [2025887196, 2307473570]
+        """
+        room = words.view(np.uint8).data
+        for start in range(0, len(room), len(_ZEROS)):
+            part = room[start : start + len(_ZEROS)]
+            self._encryptor.update_into(_ZEROS[: len(part)], part)
+        if sys.byteorder == "big":
+            words.byteswap(inplace=True)
+
     def integers(self, count: int) -> NDArray[np.uint64]:
         """The next `count` integers, `uint64[count]`, each uniform on 0 to 2^64 - 1."""
-        drawn = np.empty(count, dtype="<u8")
-        self._encryptor.update_into(bytes(8 * count), drawn.view(np.uint8).data)
-        return drawn.astype(np.uint64, copy=False)
+        drawn = np.empty(count, dtype=np.uint64)
+        self.fill(drawn)
+        return drawn
 
     def below(self, bound: int) -> int:
         """One integer, exactly uniform on 0 to bound - 1 (by rejection); `bound` is at most 2^64."""
-        limit = 2**64 - 2**64 % bound
-        while (drawn := int(self.integers(1)[0])) >= limit:
-            continue
-        return drawn % bound
+        return next(self._each_below((bound,)))
 
     def places(self, bound: int, count: int) -> NDArray[np.int64]:
         """`int64[count]`, each exactly uniform on 0 to bound - 1 (by rejection); `bound` is at most 2^63.
@@ -68,23 +84,43 @@ class Stream:
                 drawn[outside] = self.integers(int(outside.sum()))
         return (drawn % np.uint64(bound)).astype(np.int64)
 
-    def coins(self, rate: float, count: int) -> NDArray[np.bool_]:
+    def coins(self, rate: float | NDArray[np.float64], count: int) -> NDArray[np.bool_]:
         """`bool[count]`, each true with probability floor(2^64 rate) / 2^64: exact down to a rate of 2^-11.
 
         Below that the probability is too small by less than 2^-64, never too large: an amplification that is priced
-        at `rate` holds for what is drawn.
+        at `rate` holds for what is drawn. Coin i is made of integer i; where all must be true, none are drawn.
+
+        Args:
+            rate: one for all, or `float64[count]`.
+            count: how many.
         """
-        if rate >= 1:
+        certain = np.asarray(rate) >= 1
+        if certain.all():
             return np.ones(count, dtype=bool)
-        return self.integers(count) < np.uint64(int(rate * 2**64))
+        edges = np.where(certain, 0.0, rate) * 2.0**64
+        return (self.integers(count) < edges.astype(np.uint64)) | certain
 
     def subset(self, size: int, of: int) -> tuple[int, ...]:
-        """A uniform subset of `size` among 0 to `of` - 1, sorted (the first steps of a Fisher-Yates shuffle)."""
-        pool = list(range(of))
-        for place in range(size):
-            other = place + self.below(of - place)
-            pool[place], pool[other] = pool[other], pool[place]
-        return tuple(sorted(pool[:size]))
+        """A uniform subset of `size` among 0 to `of` - 1, sorted (the first steps of a Fisher-Yates shuffle).
+
+        Only the places that a step has moved are remembered, so that the time is that of `size`, whatever `of` is.
+        """
+        moved: dict[int, int] = {}
+        chosen: list[int] = []
+        for place, step in enumerate(self._each_below(range(of, of - size, -1))):
+            other = place + step
+            chosen.append(moved.get(other, other))
+            moved[other] = moved.get(place, place)
+        return tuple(sorted(chosen))
+
+    def _each_below(self, bounds: Sequence[int]) -> Iterator[int]:
+        """For each bound an integer, exactly uniform below it; a word that is rejected gives way to the next."""
+        words = self.integers(len(bounds)).tolist()[::-1]
+        for bound in bounds:
+            limit = 2**64 - 2**64 % bound
+            while (word := words.pop() if words else int(self.integers(1)[0])) >= limit:
+                continue
+            yield word % bound
 
     def seed(self) -> int:
         """A 63-bit seed for a generator that decides nothing private: batch order, initial weights."""

@@ -57,11 +57,16 @@ class Poisson:
         del clients
         return self.rate[client] if isinstance(self.rate, tuple) else self.rate
 
-    def decides(self, client: int, round: int, source: Source, group: int | None = None) -> bool:
-        """The client's own coin for this round; in groups it flips one for each (rule 13)."""
-        party = f"client:{client}" if group is None else f"client:{client}/group:{group}"
-        coin = source.stream("participation", round, party)
-        return bool(coin.coins(self.rate_of(client, 0), 1)[0])
+    def among(self, members: Sequence[int], round: int, source: Source, group: int | None = None) -> tuple[int, ...]:
+        """Those of `members` whose coins say so in this round, in order; in groups each flips one a group (rule 13).
+
+        What counts is that coins are independent and each the client's own secret. A deployed client flips its coin at
+        home; a simulator, which is all clients at once, flips those of a round together: the coin of member i is
+        integer i of one stream for the round and the group, whichever worker asks.
+        """
+        stream = source.stream("participation", round, "" if group is None else f"group:{group}")
+        rates = np.array([self.rate[one] for one in members]) if isinstance(self.rate, tuple) else self.rate
+        return tuple(members[place] for place in np.flatnonzero(stream.coins(rates, len(members))).tolist())
 
     def draw(self, clients: int, source: Source) -> None:
         """Nothing: coins are drawn round by round."""
@@ -69,7 +74,7 @@ class Poisson:
     def cohort(self, clients: int, round: int, source: Source, kept: Integers | None = None) -> tuple[int, ...]:
         """The clients that take part in this round, in order; it may be empty."""
         del kept
-        return tuple(client for client in range(clients) if self.decides(client, round, source))
+        return self.among(range(clients), round, source)
 
     def participations(self, rounds: int) -> int:
         """The most rounds of `rounds` that one client can be seen in: all of them, for coins have no memory."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlooker import _check
+from onlooker.privacy.blocks import BLOCK, blocks
 from onlooker.privacy.random import Stream
 
 Ring: TypeAlias = NDArray[np.uint32] | NDArray[np.uint64]
@@ -45,10 +46,36 @@ def split(values: Ring, servers: int, streams: Sequence[Stream]) -> tuple[Ring, 
         raise ValueError(f"{servers} servers need {servers - 1} streams for their masks, not {len(streams)}")
     _same_ring(values)
     masks = [mask(stream, len(values), 8 * values.itemsize) for stream in streams]
-    difference = values.copy()
-    for one in masks:
+    difference: Ring = values - masks[0]
+    for one in masks[1:]:
         np.subtract(difference, one, out=difference)
     return difference, *masks
+
+
+def split_into(totals: Sequence[Ring], values: Ring, streams: Sequence[Stream]) -> None:
+    """Add to each server's running sum its share of `values`: what `split` cuts, added, bit for bit.
+
+    No share is ever whole in memory, which is why a simulator of all clients prefers this. Nothing but the sums
+    is left of them: `values` end as the first server's share.
+
+    Args:
+        totals: the running sum of each server, at least two, changed in place.
+        values: `uint32[d]` or `uint64[d]`, overwritten.
+        streams: as for `split`.
+
+    Raises:
+        ValueError: the streams are not one for each mask, or the arrays are not of one ring and one length.
+    """
+    _same_ring(values, *totals)
+    room = np.empty(min(len(values), BLOCK), dtype=values.dtype)
+    for block in blocks(len(values)):
+        rest = values[block]
+        masked = room[: len(rest)]
+        for total, stream in zip(totals[1:], streams, strict=True):
+            stream.fill(masked)
+            np.subtract(rest, masked, out=rest)
+            np.add(total[block], masked, out=total[block])
+        np.add(totals[0][block], rest, out=totals[0][block])
 
 
 def mask(stream: Stream, count: int, ring_bits: int) -> Ring:
@@ -56,9 +83,9 @@ def mask(stream: Stream, count: int, ring_bits: int) -> Ring:
 
     An element is the next ring_bits / 8 bytes of the stream, the lowest first, on every machine.
     """
-    ring = np.dtype(f"u{ring_bits // 8}")
-    drawn = np.frombuffer(stream.bytes(count * ring.itemsize), dtype=ring.newbyteorder("<"))
-    return cast(Ring, drawn.astype(ring))
+    drawn = cast(Ring, np.empty(count, dtype=f"u{ring_bits // 8}"))
+    stream.fill(drawn)
+    return drawn
 
 
 def combine(shares: Sequence[Ring]) -> Ring:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from onlooker import _check
 from onlooker.errors import TermsError
 from onlooker.privacy import shares
-from onlooker.privacy.random import Source
+from onlooker.privacy.random import Source, Stream
 
 Ring: TypeAlias = NDArray[Any]
 """`uint32[d]` or `uint64[d]`: integers modulo 2^32 or 2^64."""
@@ -33,6 +35,11 @@ class Plain:
         """The row itself."""
         del purpose, client, round, source
         return (row,)
+
+    def gather(self, totals: Sequence[Ring], row: Ring, purpose: str, client: int, round: int, source: Source) -> None:
+        """Add the row itself to the one sum."""
+        del purpose, client, round, source
+        np.add(totals[0], row, out=totals[0])
 
 
 @dataclass(frozen=True)
@@ -81,8 +88,14 @@ class Shared:
 
     def shard(self, row: Ring, purpose: str, client: int, round: int, source: Source) -> tuple[Ring, ...]:
         """One share of the row for each server; the masks come from the client's own streams for this purpose."""
-        streams = [source.stream(purpose, round, f"client:{client}/aux:{server}") for server in range(1, self.count)]
-        return shares.split(row, self.count, streams)
+        return shares.split(row, self.count, self._streams(purpose, client, round, source))
+
+    def gather(self, totals: Sequence[Ring], row: Ring, purpose: str, client: int, round: int, source: Source) -> None:
+        """Add to each server's sum its share of the row, as `shard` cuts it; the row is overwritten."""
+        shares.split_into(totals, row, self._streams(purpose, client, round, source))
+
+    def _streams(self, purpose: str, client: int, round: int, source: Source) -> list[Stream]:
+        return [source.stream(purpose, round, f"client:{client}/aux:{server}") for server in range(1, self.count)]
 
     def noise_share(self) -> float:
         """The noise that one server adds, as a multiple of z: 1/sqrt(n - t), so that n - t honest ones make up z."""

@@ -111,7 +111,7 @@ class Terms:
             return sampling.cohort(self.clients, round, source, draws)
         if not isinstance(sampling, Poisson):
             return self.topology.members[group]
-        return tuple(one for one in sorted(self.members(group)) if sampling.decides(one, round, source, group))
+        return sampling.among(sorted(self.members(group)), round, source, group)
 
     @property
     def divisor(self) -> float:

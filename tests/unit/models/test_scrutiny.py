@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 
 from onlooker.errors import ModelError
 from onlooker.models import Model, build
+from onlooker.models.model import score
+from onlooker.types import Examples
 
 SHAPE = (6,)
 Factory = Callable[..., object]
@@ -242,3 +245,27 @@ def test_dropout_is_off_in_evaluation_and_its_template_stays_in_training_mode(
     vector = model.initial(1)
     assert evaluate(model, vector, examples) == evaluate(model, vector, examples)
     assert model.module.training and model.fresh(vector).training
+
+
+class Views(nn.Module):
+    """Reads its pictures as they lie in memory, which channels that come last change."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = nn.Conv2d(3, 4, 3), nn.Linear(4 * 6 * 6, 10)
+
+    def forward(self, rows):
+        return self.head(self.conv(rows).view(len(rows), -1))
+
+
+def test_channels_come_last_only_where_nothing_else_comes_out():
+    shape = (3, 8, 8)
+    assert not build(f"{__name__}:Views", shape, 10, "classification").channels_last
+    assert not build("mlp", shape, 10, "classification").channels_last
+    model = build("cnn-ms-pafl", (3, 32, 32), 10, "classification")
+    assert model.channels_last
+    rows = Examples(np.random.default_rng(0).normal(size=(40, 3, 32, 32)).astype(np.float32), np.arange(40) % 10)
+    vector = model.initial(0)
+    found, expected = (score(one, vector, rows)[0] for one in (model, replace(model, channels_last=False)))
+    assert np.allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert np.array_equal(vector, model.initial(0))

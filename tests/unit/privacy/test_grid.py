@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from onlooker.errors import TermsError
+from onlooker.privacy.blocks import squared_norm as floating_norm
 from onlooker.privacy.grid import Grid, choose_fraction_bits, clip
 
 DENORMAL = 5e-324
@@ -345,3 +346,36 @@ def test_one_norm_covers_all_layers() -> None:
     assert clip(layers, 2.5) == pytest.approx([1.5, 0, 2, 0], rel=1e-12)
     with pytest.raises(TermsError, match="clip = -1.0"):
         clip(layers, -1.0)
+
+
+@pytest.mark.parametrize("d", [0, 1, 7, 8, 129, 16_383, 16_384, 16_385, 40_001, 131_080, 200_003])
+def test_a_norm_taken_in_blocks_is_that_of_the_whole_to_the_last_bit(d: int) -> None:
+    row = np.random.default_rng(d).standard_normal(d)
+    assert floating_norm(row) == float(np.square(row).sum())
+    narrow = row.astype(np.float32)
+    assert floating_norm(narrow) == float(np.square(narrow.astype(np.float64)).sum())
+    assert math.isnan(floating_norm(np.append(row, np.nan)))
+    assert floating_norm(np.append(row, HUGE)) == math.inf
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("d", [1, 3, 4000, 40_000])
+def test_a_row_put_into_the_ring_is_the_encoded_row(bits: int, d: int) -> None:
+    grid, generator = Grid(0.7, 12, bits), np.random.default_rng(d)
+    for row in (
+        generator.standard_normal(d) * 1e-3,
+        generator.standard_normal(d) * 9,
+        np.full(d, 1.0),
+        np.full(d, -1e300),
+    ):
+        for put, encode in ((grid.put_row, grid.encode_row), (grid.put_sum, grid.encode_sum)):
+            out = np.full(d, 77, dtype=f"u{bits // 8}")
+            put(row, out)
+            assert np.array_equal(out, grid.to_ring(encode(row)))
+
+
+@pytest.mark.parametrize(("fraction_bits", "d", "kept"), [(10, 4**10, True), (10, 4**10 + 1, False), (8, 4**8, True)])
+def test_a_row_exactly_at_the_bound_passes_and_one_above_it_does_not(fraction_bits: int, d: int, kept: bool) -> None:
+    """All coordinates are rounded up to one unit: the squared norm is d, and no float can be sure of the last unit."""
+    encoded = Grid(1.0, fraction_bits, 32).encode_row(np.full(d, 0.95 / 2.0**fraction_bits))
+    assert np.array_equal(encoded, np.full(d, int(kept)))

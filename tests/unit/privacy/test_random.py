@@ -85,13 +85,55 @@ def test_places_are_uniform(bound):
 
 def test_a_place_beyond_the_last_whole_multiple_is_drawn_again():
     """2^64 - 1 is no whole number of times 3 away from 0: taken as it is, it would make one place likelier."""
+    assert Scripted(2**64 - 1, 7, 4).places(3, 2).tolist() == [1, 1]
 
-    class Scripted(Stream):
-        def __init__(self):
-            self.left = [2**64 - 1, 7, 4]
 
-        def integers(self, count):
-            taken, self.left = self.left[:count], self.left[count:]
-            return np.array(taken, dtype=np.uint64)
+class Scripted(Stream):
+    """A stream that says what it is told."""
 
-    assert Scripted().places(3, 2).tolist() == [1, 1]
+    def __init__(self, *words):
+        self.left = list(words)
+
+    def integers(self, count):
+        taken, self.left = self.left[:count], self.left[count:]
+        assert len(taken) == count
+        return np.array(taken, dtype=np.uint64)
+
+
+@pytest.mark.parametrize(("size", "of"), [(0, 5), (1, 1), (3, 3), (5, 300), (60, 61), (200, 1000)])
+def test_a_subset_is_that_of_a_shuffle_that_keeps_the_whole_pool(size, of):
+    words = Seeded(size).stream("subset").integers(size).tolist()
+    pool = list(range(of))
+    for place, word in enumerate(words):
+        other = place + word % (of - place)
+        pool[place], pool[other] = pool[other], pool[place]
+    assert Seeded(size).stream("subset").subset(size, of) == tuple(sorted(pool[:size]))
+
+
+def test_a_subset_needs_no_more_words_than_it_has_places_and_rejections():
+    """2^64 - 1 is above the last whole multiple of 3: it gives way to the words after it, and no other is drawn."""
+    assert Scripted(2**64 - 1, 1, 2**64 - 1, 1, 7).subset(2, 3) == (1, 2)
+    stream = Scripted(5, 6, 7)
+    assert stream.subset(2, 2**40) == (5, 7) and stream.left == [7]
+
+
+def test_coins_of_several_rates_are_those_of_each_rate():
+    rates = np.array([0.5, 1.0, 0.1, 1e-9, 2.0**-64, 0.999])
+    drawn = Seeded(3).stream("coins").integers(6)
+    for one in (drawn, np.zeros(6, dtype=np.uint64), np.full(6, 2**64 - 1, dtype=np.uint64)):
+        expected = [rate >= 1 or int(word) < int(rate * 2**64) for rate, word in zip(rates, one, strict=True)]
+        assert Scripted(*one.tolist()).coins(rates, 6).tolist() == expected
+    assert Scripted().coins(np.ones(4), 4).all()
+
+
+@pytest.mark.parametrize("kind", [np.uint32, np.uint64])
+def test_words_are_the_bytes_of_the_stream_however_many_are_filled_at_once(kind):
+    count = 100_003
+    whole, parts = np.empty(count, dtype=kind), np.empty(count, dtype=kind)
+    Stream(bytes(32)).fill(whole)
+    stream = Stream(bytes(32))
+    for start in range(0, count, 40_000):
+        stream.fill(parts[start : start + 40_000])
+    raw = Stream(bytes(32)).bytes(whole.nbytes)
+    assert np.array_equal(whole, parts)
+    assert np.array_equal(whole, np.frombuffer(raw, dtype=whole.dtype.newbyteorder("<")))
