@@ -1,7 +1,8 @@
 """Rounds played one by one, for tests that look inside a run."""
 
 from onlooker.methods.method import initial_vector
-from onlooker.methods.trainer import Plain, answered
+from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import answered
 from onlooker.round import Kept, beginning, play
 
 

@@ -11,8 +11,9 @@ import torch
 from onlooker import config, run
 from onlooker.errors import DataError
 from onlooker.folder import RunFolder
+from onlooker.methods.plain import Plain
 from onlooker.methods.records import clipped_sum
-from onlooker.methods.trainer import Plain, answered
+from onlooker.methods.trainer import answered
 from onlooker.models import evaluate
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.random import Seeded, System

@@ -15,7 +15,8 @@ from onlooker import config, run
 from onlooker.cli import app
 from onlooker.errors import OnlookerError, UnpricedError
 from onlooker.methods.groups import broadcast
-from onlooker.methods.trainer import Plain, answered
+from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import answered
 from onlooker.privacy.ledger import Ledger
 from onlooker.report.between import between
 from playing import begin, local_of, one_round

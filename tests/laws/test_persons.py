@@ -15,8 +15,9 @@ from onlooker import config, models
 from onlooker.cli import app
 from onlooker.errors import DataError, OnlookerError
 from onlooker.folder import RunFolder
+from onlooker.methods.plain import Plain
 from onlooker.methods.records import clipped_sum, clipped_sum_of_persons
-from onlooker.methods.trainer import Plain, answered
+from onlooker.methods.trainer import answered
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.random import Seeded
 from onlooker.privacy.statement import find

@@ -19,7 +19,7 @@ from onlooker.engines.trial import candidates
 from onlooker.engines.work import Gathered, Job, Rows, Worker
 from onlooker.errors import ConfigError
 from onlooker.methods.method import Method
-from onlooker.methods.trainer import Plain
+from onlooker.methods.plain import Plain
 from onlooker.models import Model
 from onlooker.privacy.random import Source
 from onlooker.types import Examples

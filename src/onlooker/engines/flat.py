@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from onlooker.methods.trainer import Ask, Descend, Plain
+from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import Ask, Descend
 from onlooker.models import Model
 from onlooker.models.model import laid_out, seeded
 from onlooker.types import Row, Vector

@@ -25,7 +25,8 @@ from onlooker.engines.stacked import Stacked
 from onlooker.methods.averaging import Averaging
 from onlooker.methods.fedavg import FedAvg
 from onlooker.methods.method import Method
-from onlooker.methods.trainer import Ask, ClippedSum, Descend, Plain, Trainer
+from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import Ask, ClippedSum, Descend, Trainer
 from onlooker.models import Model
 from onlooker.privacy.random import Seeded
 from onlooker.types import Examples, Row

@@ -10,11 +10,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
-import torch
-
 from onlooker.methods.descent import LocalDescent
-from onlooker.methods.records import clipped_sum, clipped_sum_of_persons
-from onlooker.models import Model
 from onlooker.privacy.random import Stream
 from onlooker.types import Examples, Row, Vector
 
@@ -60,8 +56,8 @@ Asking: TypeAlias = Generator[Ask, Row, Left]
 class Trainer(Protocol):
     """Everything that a method computes on records.
 
-    Every implementation gives what `Plain` gives, to the rounding of 32-bit floats, and clips what it says it clips to
-    the very bound: a guarantee rests on what is clipped, not on who computes it.
+    Every implementation gives what `plain.Plain` gives, to the rounding of 32-bit floats, and clips what it says it
+    clips to the very bound: a guarantee rests on what is clipped, not on who computes it.
     """
 
     @property
@@ -72,30 +68,6 @@ class Trainer(Protocol):
     def answer(self, asks: Sequence[Ask]) -> list[Row]:
         """The answer to each, in order; at most `at_once` of them."""
         ...
-
-
-@dataclass(frozen=True)
-class Plain:
-    """By autograd, one batch after another, with a fresh module for each client: the oracle for every other trainer."""
-
-    model: Model
-    device: torch.device = torch.device("cpu")
-    at_once: int = 1
-
-    def answer(self, asks: Sequence[Ask]) -> list[Row]:
-        """One after another, as their functions say."""
-        return [self._one(ask) for ask in asks]
-
-    def _one(self, ask: Ask) -> Row:
-        match ask:
-            case Descend():
-                return ask.descent(self.model, ask.received, ask.examples, ask.stream, self.device)
-            case ClippedSum():
-                return clipped_sum(self.model, ask.parameters, ask.examples, ask.clip, ask.stream, self.device)
-            case ClippedSumOfPersons():
-                return clipped_sum_of_persons(
-                    self.model, ask.parameters, ask.persons, ask.clip, ask.stream, self.device
-                )
 
 
 def answered(asking: Sequence[Asking[Left]], trainer: Trainer) -> list[Left]:

@@ -18,29 +18,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from onlooker.errors import ModelError
+from onlooker.models.layers import Parameter
 from onlooker.types import Array, Examples, Task
 
 _CPU = torch.device("cpu")
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """Where one trainable tensor lies in the flat vector: from `offset`, in row-major order.
-
-    Attributes:
-        name: its name in the module, such as "head.weight".
-        shape: its shape.
-        offset: its first place in the vector.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    offset: int
-
-    @property
-    def size(self) -> int:
-        """How many places it takes."""
-        return int(np.prod(self.shape, dtype=np.int64))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,8 @@ from onlooker.engines.trial import agrees, candidates, fastest
 from onlooker.methods.averaging import Averaging
 from onlooker.methods.descent import LocalDescent
 from onlooker.methods.method import ServerStep
-from onlooker.methods.trainer import ClippedSum, Descend, Plain
+from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import ClippedSum, Descend
 from onlooker.models import build
 from onlooker.models.parts import whole
 from onlooker.privacy.random import Seeded
