@@ -59,9 +59,14 @@ def test_nothing_of_a_private_part_is_in_any_byte_that_leaves(tmp_path, monkeypa
     search does find the public part in the released file, and the private part in the file of what clients keep.
     """
     sent = []
-    shard = channels.Channel.shard
+    gather = channels.Channel.gather
+
+    def watched(self, sums, row, client, round, source, **more):
+        sent.append(self.shard(self.encode(row, client), client, round, source))  # what a client of its own would send
+        gather(self, sums, row, client, round, source, **more)
+
     quiet = {"privacy__noise_multiplier": 0.0, "privacy__clip": 50.0, "engine__workers": 1}  # spied on in this process
-    monkeypatch.setattr(channels.Channel, "shard", lambda *arguments: sent.append(shard(*arguments)) or sent[-1])
+    monkeypatch.setattr(channels.Channel, "gather", watched)
     study, folder = begun(tmp_path, "ms-pafl", **SPLIT | quiet)
     finished(study, folder)
     kept = folder.commit().kept["private"]
