@@ -35,7 +35,7 @@ class Engine(Protocol):
             round: from 1.
             cohorts: the jobs of each group.
             starts: `float32[k, p]`: the model of each group, then others that jobs name.
-            private: `float32[seats, a]`: written where clients have trained their private parts.
+            private: `float32[jobs, a]`, the private part of each job, or no rows: read, and written as trained.
         """
         ...
 

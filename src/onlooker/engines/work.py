@@ -29,7 +29,7 @@ class Job:
         client: who.
         group: in which group.
         start: the row of the starting models that it received.
-        seat: the row of the private parts that is its own, where models are split.
+        seat: the row of the round's private parts that is its own, where models are split.
     """
 
     client: int
