@@ -1,10 +1,12 @@
 """The page says who computed a run, and what was left out because it changes no sum."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from test_groups import facts_of
 
-from onlooker import cli, config
+from onlooker import config
 from onlooker.report import settings
 from run_folders import environment, metrics, terms
 
@@ -29,6 +31,6 @@ def test_the_page_says_whether_shares_were_cut(tmp_path, elided):
 )
 def test_a_run_records_whether_it_cut_shares(method, more, elided):
     base = [f"task.method={method}", "data.name=digits", "model.name=logistic", "privacy.noise-multiplier=2.0", *more]
-    ready = config.prepare(config.parse("", base), cli.Path())
+    ready = config.prepare(config.parse("", base), Path())
     study = config.study(ready, torch.device("cpu"))
-    assert cli._environment(ready, study, "x")["engine"]["elided"] == elided
+    assert config.environment(ready, study, "x", [])["engine"]["elided"] == elided
