@@ -243,10 +243,8 @@ def _accumulate(into: tuple[Tensor, Tensor | None], back: Tensor, came_in: Tenso
     """kept times what is there plus scale times a layer's summed gradient."""
     weight, bias = into
     weight.addmm_(back.t(), came_in, beta=kept, alpha=scale)
-    if bias is not None and kept:
-        bias.mul_(kept).add_(back.sum(0), alpha=scale)
-    elif bias is not None:  # not even a number that is not finite is kept
-        torch.sum(back, 0, out=bias).mul_(scale)
+    if bias is not None:
+        bias.addmv_(back.t(), back.new_ones(len(back)), beta=kept, alpha=scale)
 
 
 def _layers(model: Model) -> tuple[_Layer, ...]:
