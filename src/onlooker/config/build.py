@@ -108,9 +108,10 @@ def _engine(prepared: Prepared, federation: data.Federation, device: torch.devic
     """The [engine] table, with a trainer where it leaves the choice to a trial."""
     table = prepared.configuration.engine
     trainer = table.trainer
-    if trainer == "auto" and table.name == "vectorised":
+    if trainer == "auto" and table.name != "loop":
         trainer = engines.fastest(prepared.method, prepared.model, federation.clients[0], device, engines.cache_file())
-    return engines.Settings(table.name, trainer, table.workers or 0, table.start_method, table.shares == "elided")
+    elide = table.shares == "elided"
+    return engines.Settings(table.name, trainer, table.workers or 0, table.start_method, elide, table.address)
 
 
 def _refuse_too_many_records(prepared: Prepared, federation: data.Federation) -> None:
@@ -176,7 +177,7 @@ def as_toml(configuration: Configuration, engine: engines.Settings | None = None
         engine: what a run takes; its trainer is written down, because the last digits of a resumed run rest on it.
     """
     given = configuration.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
-    if engine is not None and engine.name == "vectorised":
+    if engine is not None and engine.name != "loop":
         given["engine"] = given.get("engine", {}) | {"trainer": engine.trainer}
     return tomli_w.dumps(given)
 
