@@ -19,9 +19,9 @@ class Meanwhile:
     def __reduce__(self):
         return Meanwhile, (self.method, self.act)
 
-    def local(self, trainer, received, kept, examples, stream):
+    def local(self, received, kept, examples, stream):
         self.act()
-        return self.method.local(trainer, received, kept, examples, stream)
+        return (yield from self.method.local(received, kept, examples, stream))
 
 
 def meanwhile(study, act):

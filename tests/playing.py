@@ -1,7 +1,8 @@
 """Rounds played one by one, for tests that look inside a run."""
 
 from onlooker.methods.method import initial_vector
-from onlooker.methods.trainer import Plain
+from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import answered
 from onlooker.round import Kept, beginning, play
 
 
@@ -35,4 +36,5 @@ def local_of(study, client, received, kept, round=1, party=None, examples=None):
     """One client's half of a round, computed plainly."""
     stream = study.source.stream("local training", round, party or f"client:{client}")
     rows = study.federation.clients[client] if examples is None else examples
-    return study.method.local(Plain(study.model, study.device), received, kept, rows, stream)
+    (found,) = answered([study.method.local(received, kept, rows, stream)], Plain(study.model, study.device))
+    return found

@@ -25,7 +25,7 @@ def resolved(name: str, key: str, error: type[OnlookerError]) -> Callable[..., A
     module, _, function = name.partition(":")
     try:
         found = import_module(module)
-    except Exception as failure:  # whatever runs in a module of others when it is imported
+    except (Exception, SystemExit) as failure:  # whatever runs in a module of others when it is imported
         raise error(
             f'{key} = "{name}" cannot be imported ({_told(failure)}); correct it, or put the folder that '
             "holds it on PYTHONPATH."
@@ -51,9 +51,9 @@ def called(call: Callable[[], Result], what: str, error: type[OnlookerError]) ->
         return call()
     except OnlookerError:
         raise
-    except Exception as failure:  # code of others may fail in any way, and none of them is a fault of ours
+    except (Exception, SystemExit) as failure:  # code of others may fail in any way, and none is a fault of ours
         raise error(f"{what} raised {_told(failure)}; correct it there.") from failure
 
 
-def _told(failure: Exception) -> str:
+def _told(failure: BaseException) -> str:
     return f"{type(failure).__name__}: {' '.join(str(failure).split()).rstrip('.')}"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from onlooker.errors import FolderError
 from onlooker.types import Array
 
 
@@ -49,6 +50,21 @@ def _opened(path: Path) -> contextlib.AbstractContextManager[_Tensors]:
 def line_of(value: Mapping[str, Any]) -> bytes:
     """One line of strict JSON."""
     return json.dumps(value, allow_nan=False).encode() + b"\n"
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Generator[None]:
+    """Within it, a file of a run folder is written.
+
+    Raises:
+        FolderError: if it cannot be, with what would do.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise FolderError(
+            f"{path} cannot be written: {error.strerror or error}; make room and run `onlooker resume {path.parent}`."
+        ) from error
 
 
 def write(path: Path, content: bytes) -> None:

@@ -1,24 +1,24 @@
-"""The command: plan, run, resume, report, reproduce."""
+"""The command: plan, run, resume, report, reproduce.
+
+What needs torch or draws a page is imported by the commands that use it: torch alone takes longer to import than most
+plans take to make.
+"""
 
 from __future__ import annotations
 
-import datetime
-import importlib.metadata
 import json
 import os
-import platform
 import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import typer
 from rich.console import Console
 
-from onlooker import __version__, config, display, report, run
+from onlooker import __version__, config, display
 from onlooker._stored import packed
 from onlooker.config import Prepared
 from onlooker.errors import FolderError, OnlookerError, TermsError
@@ -27,8 +27,11 @@ from onlooker.privacy.forecast import forecast
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import find, to_json
 from onlooker.reproduce import reproduce
-from onlooker.round import Study
-from onlooker.stored import view_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from onlooker.round import Study
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -84,6 +87,8 @@ def run_command(
     device: Annotated[str, _DEVICE] = "cpu",
 ) -> None:
     """Train, and leave a run folder; its path is the last line."""
+    from onlooker import run
+
     with _sentences():
         prepared = _prepare(file, _with_engine(settings, engine))
         place = out or _next_free(Path("runs"), file.stem)
@@ -94,7 +99,7 @@ def run_command(
             place,
             config.as_toml(prepared.configuration, study.engine),
             prepared.agreement.terms,
-            _environment(prepared, study, file.stem),
+            config.environment(prepared, study, file.stem, _warnings(prepared)),
             run.starting_tensors(study),
             run.starting_draws(study),
         )
@@ -129,6 +134,8 @@ def export(
     out: Annotated[Path | None, typer.Option("--out", help="The file; client-I.safetensors by default.")] = None,
 ) -> None:
     """Write what one client holds after a run, its model and those of its groups, and nothing else; prints the file."""
+    from onlooker.stored import view_of
+
     with _sentences():
         opened = RunFolder.open(folder)
         prepared = config.prepare(config.parse(opened.configuration(), (), str(folder / "run.toml")), folder)
@@ -150,6 +157,8 @@ def report_command(
     out: Annotated[Path | None, typer.Option("--out", help="The page; DIR/report.html by default.")] = None,
 ) -> None:
     """Write one self-contained HTML page about a run; its path is the last line."""
+    from onlooker import report
+
     with _sentences():
         print(report.write(RunFolder.open(folder), out))
 
@@ -161,6 +170,8 @@ def main() -> None:
 
 
 def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
+    from onlooker import run
+
     console = Console()
     try:
         display.follow(console, prepared, folder, run.simulate(study, folder))
@@ -169,6 +180,8 @@ def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
         _say(f"{why}; `onlooker resume {folder.path}` goes on from the last finished round.")
         _close_output()
         raise typer.Exit(130) from None
+    from onlooker import report  # not before the first round, which does not need it
+
     page = report.write(folder)
     findings = find(folder.ledger(), prepared.agreement.observers)
     display.show_findings(console, folder.ledger(), findings)
@@ -180,6 +193,8 @@ def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
 
 
 def _refuse_other_terms(opened: RunFolder, prepared: Prepared) -> None:
+    from onlooker import run
+
     changed = run.difference(opened.terms(), prepared.agreement.terms)
     if changed:
         raise TermsError(f"{opened.path} was begun under other terms, which cannot change: {'; '.join(changed)}.")
@@ -237,6 +252,8 @@ def _client(name: str, clients: int, option: str = "--subject") -> int:
 
 
 def _device(name: str) -> torch.device:
+    import torch
+
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).cpu()
@@ -258,35 +275,3 @@ def _refuse_used(place: Path) -> None:
         raise FolderError(f"the run folder {place} cannot be looked at: {error}; name another by --out.") from error
     if used:
         raise FolderError(f"the run folder {place} exists already; name another by --out, or resume it.")
-
-
-def _environment(prepared: Prepared, study: Study, name: str) -> dict[str, Any]:
-    """What `env.json` says: enough to tell what ran, on what, with whose versions."""
-    configuration, description = prepared.configuration, prepared.description
-    packages = ("numpy", "scipy", "torch", "dp-accounting", "cryptography", "safetensors", "pydantic")
-    return {
-        "onlooker": __version__,
-        "name": name,
-        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": {package: importlib.metadata.version(package) for package in packages},
-        "seed": configuration.task.seed,
-        "threads": torch.get_num_threads(),
-        "device": str(study.device),
-        "task": configuration.task.method,
-        "data": {
-            "name": description.name,
-            "clients": configuration.data.clients,
-            "partition": configuration.data.partition,
-            "test-records": len(study.federation.test),
-            "preprocessing": list(description.preprocessing),
-            "uncharged": list(description.uncharged),
-        },
-        "model": {"name": configuration.model.name, "parameters": prepared.model.size},
-        "observers": list(prepared.agreement.observers),
-        "target-epsilon": prepared.agreement.target,
-        "printed": prepared.printed,
-        "forecast": forecast(prepared.agreement.terms).sentence(),
-        "warnings": _warnings(prepared),
-    }

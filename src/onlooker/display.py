@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console, Group
@@ -31,7 +31,9 @@ from onlooker.privacy.forecast import forecast
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import Finding, Worst, ranges, signatures, worst, worst_first
 from onlooker.privacy.terms import Terms
-from onlooker.run import Progress
+
+if TYPE_CHECKING:
+    from onlooker.run import Progress
 
 _WIDEST_NAME = 26
 _MOST_RUNS = 3
@@ -132,7 +134,7 @@ def show_plan(console: Console, prepared: Prepared, ledger: Ledger, findings: Se
     terms, configuration = ledger.terms, prepared.configuration
     console.print(
         f"{configuration.task.method}: {_rounds(terms)}, {terms.clients} clients{_groups(terms)}, "
-        f"{prepared.model.size:,} parameters, noise multiplier {_multipliers(terms)}",
+        f"{prepared.size:,} parameters, noise multiplier {_multipliers(terms)}",
         highlight=False,
         soft_wrap=True,
     )

@@ -45,7 +45,9 @@ def evaluated(study: Study, state: State, kept: Kept) -> Evaluation:
     """
     model, test = study.model, study.federation.test
     if not is_personal(study):
-        return Evaluation(evaluate(model, study.method.parts.join(state.models[0], kept.of(0, 0)), test), {})
+        return Evaluation(
+            evaluate(model, study.method.parts.join(state.models[0], kept.of(0, 0)), test, device=study.device), {}
+        )
     found = _each(study, state, kept)
     means = np.array([[losses.mean(), scores.mean()] for losses, scores in found])
     name = score_name(model)
@@ -72,7 +74,8 @@ def _each(study: Study, state: State, kept: Kept) -> list[tuple[Scores, Scores]]
         key = client if kept.seats else study.method.terms.topology.groups_of(client)
         keys.append(key)
         if key not in found:
-            found[key] = score(study.model, personal_model(study.method, state, kept, client), study.federation.test)
+            vector = personal_model(study.method, state, kept, client)
+            found[key] = score(study.model, vector, study.federation.test, device=study.device)
     return [found[key] for key in keys]
 
 

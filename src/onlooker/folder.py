@@ -4,7 +4,8 @@
     terms.toml          all that decides privacy
     ledger.jsonl        the terms' hash, then one line for each sealed round, on disk before its release is used
     metrics.jsonl       one line for each finished round
-    kept.N.safetensors  where clients keep something: what they held after round N; nobody else's in a deployment
+    private.float32     where models are split: clients' private parts, two places each; nobody else's in a deployment
+    kept.N.safetensors  where clients keep something: which place is in use after round N, and what they drew
     noise.N.safetensors where noise is correlated: what noising parties remember after round N, before its release
     model.safetensors   the model, or each group's; replacing it commits a round
     env.json            versions, seed, machine, data
@@ -28,7 +29,7 @@ from typing import Any, cast
 
 import tomli_w
 
-from onlooker._stored import line_of, packed, replace_file, unpacked, write
+from onlooker._stored import line_of, packed, replace_file, unpacked, write, writing
 from onlooker.errors import FolderError, OnlookerError
 from onlooker.privacy.ledger import Ledger, Release
 from onlooker.privacy.terms import Terms, from_dict, to_dict
@@ -36,8 +37,9 @@ from onlooker.types import Array
 
 MOMENTUM = "onlooker.server-momentum"
 """The tensor of server momentum, `float32[d]` or with groups `float32[g, d]`, beside the model's own tensors."""
-PRIVATE, DRAWS = "private", "draws"
-"""In what is kept: clients' private parts, `float32[seats, a]`, and what they drew for the whole run, `int64[n, k]`."""
+USED, DRAWS = "used", "draws"
+"""In what is kept: the place in use of each private part, `uint8[seats]`; draws for a whole run, `int64[n, k]`."""
+_PRIVATE = "private.float32"
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,13 @@ class Commit:
         round: its number; 0 before the first.
         tensors: the model's tensors by name, and `MOMENTUM`.
         kept: what clients keep between rounds, by name.
+        private: the file of clients' private parts; it is there where models are split.
     """
 
     round: int
     tensors: Mapping[str, Array]
     kept: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    private: Path = Path(_PRIVATE)
 
 
 @dataclass(frozen=True)
@@ -182,8 +186,7 @@ class RunFolder:
             FolderError: if the model cannot be read.
         """
         tensors, round = self._load("model.safetensors")
-        kept = _kept_name(round)
-        return Commit(round, tensors, self._load(kept)[0] if (self.path / kept).exists() else {})
+        return Commit(round, tensors, self._remembered(_kept_name(round)), self.path / _PRIVATE)
 
     @contextlib.contextmanager
     def lock(self) -> Generator[None]:
@@ -206,7 +209,7 @@ class RunFolder:
 
     def noise(self, round: int) -> dict[str, Array]:
         """What noising parties remember after a round, by name; empty where they remember nothing."""
-        return self._load(name)[0] if (self.path / (name := f"noise.{round}.safetensors")).exists() else {}
+        return self._remembered(f"noise.{round}.safetensors")
 
     def charge(self, release: Release, noise: Mapping[str, Array] | None = None) -> None:
         """Put a release on the ledger, and first what later noise will rest on; it may be used once this returns."""
@@ -229,10 +232,13 @@ class RunFolder:
                 found.unlink(missing_ok=True)
 
     def _store(self, name: str, tensors: Mapping[str, Array], round: int) -> None:
-        with self._writing(name):
+        with writing(self.path / name):
             draft = self.path / f".{name}.draft"
             write(draft, packed(tensors, round))
             replace_file(draft, self.path / name)
+
+    def _remembered(self, name: str) -> dict[str, Array]:
+        return self._load(name)[0] if (self.path / name).exists() else {}
 
     def _load(self, name: str) -> tuple[dict[str, Array], int]:
         try:
@@ -258,7 +264,7 @@ class RunFolder:
         lines = [line for line in whole.splitlines(keepends=True) if line.endswith(b"\n")]
         wanted = b"".join(line for line, value in zip(lines, self._lines(name), strict=True) if keep(value))
         if wanted != whole:
-            with self._writing(name):
+            with writing(self.path / name):
                 draft = self.path / f".{name}.draft"
                 write(draft, wanted)
                 replace_file(draft, self.path / name)
@@ -280,20 +286,10 @@ class RunFolder:
             raise FolderError(f"{self.path / name} cannot be read: {error.strerror}.") from error
 
     def _append(self, name: str, value: Mapping[str, Any]) -> None:
-        with self._writing(name), open(self.path / name, "ab") as file:
+        with writing(self.path / name), open(self.path / name, "ab") as file:
             file.write(line_of(value))
             file.flush()
             os.fsync(file.fileno())
-
-    @contextlib.contextmanager
-    def _writing(self, name: str) -> Generator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise FolderError(
-                f"{self.path / name} cannot be written: {error.strerror or error}; make room and "
-                f"run `onlooker resume {self.path}`."
-            ) from error
 
 
 def _kept_name(round: int) -> str:

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from onlooker._shadowed import Shadowed
 from onlooker.data import Federation
 from onlooker.engines.engine import Engine, Settings, opened
 from onlooker.engines.work import Gathered, Job, Rows, kind_of
@@ -21,6 +21,7 @@ from onlooker.models import Model
 from onlooker.privacy.channel import Channel, Sealed
 from onlooker.privacy.random import Source
 from onlooker.privacy.shares import combine
+from onlooker.privacy.summation import Shared
 from onlooker.privacy.terms import Terms
 from onlooker.types import Integers, Row, Vector
 
@@ -47,6 +48,14 @@ class Study:
     evaluate_every: int = 1
     engine: Settings = Settings()
 
+    @property
+    def elides(self) -> bool:
+        """True if rows that would be cut into shares are added whole, which gives the same sums (see `engines`)."""
+        shared = any(
+            isinstance(one.summation, Shared) and one.noised_by != "clients" for one in self.method.terms.channels
+        )
+        return shared and self.engine.name != "loop" and self.engine.elide
+
     def opened(self) -> AbstractContextManager[Engine]:
         """The engine, for as long as the run lasts."""
         return opened(self.engine, self.method, self.model, self.federation.clients, self.source, self.device)
@@ -61,21 +70,21 @@ class Kept:
     """What stays on clients between rounds; it is nobody else's, and a simulator holds it for all of them.
 
     Attributes:
-        private: `float32[seats, a]`, a row for each client and group of it; no rows where a model is not split.
+        private: a row for each client and group of it; none where a model is not split.
         seats: the row of each client and group.
         draws: what clients drew before round 1 for the whole run; None where they draw in each round.
         noise: where noise is correlated, what each noising party remembers of its own, by channel; a server's, not a
             client's.
     """
 
-    private: NDArray[np.float32]
+    private: Shadowed
     seats: Mapping[tuple[int, int], int]
     draws: Integers | None = None
     noise: Mapping[str, tuple[Integers, ...]] = field(default_factory=dict[str, tuple[Integers, ...]])
 
     def of(self, client: int, group: int) -> Vector:
         """A client's private part in a group, `float32[a]`."""
-        return self.private[self.seats[client, group]] if self.seats else _NOTHING
+        return self.private.take([self.seats[client, group]])[0] if self.seats else _NOTHING
 
 
 _NOTHING: Vector = np.empty(0, dtype=np.float32)
@@ -111,9 +120,10 @@ def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, cha
     method, source = study.method, study.source
     terms = method.terms
     cohorts = [terms.cohort(group, round, source, kept.draws) for group in range(terms.groups)]
-    jobs, starts = _broadcast(study, state, kept, cohorts, round)
-    private = kept.private.copy() if kept.private.size else kept.private
-    gathered = engine.play(round, jobs, starts, private)
+    jobs, starts = _broadcast(study, state, cohorts, round)
+    seats = [kept.seats[job.client, job.group] for few in jobs for job in few] if kept.seats else []
+    rows = kept.private.take(seats)
+    gathered = engine.play(round, jobs, starts, rows)
     flat = [one for group in gathered for one in group]
     signals = [_signal_norm(one) for one in flat]
     sealed = {
@@ -129,7 +139,8 @@ def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, cha
     ]
     each = [divisor for few, divisor in zip(gathered, divisors, strict=True) for _ in few]
     simulation = {"clients": float(sum(len(cohort) for cohort in cohorts))} | _norms(flat, signals, each)
-    return Played(method.update(state, released), replace(kept, private=private, noise=noise), simulation)
+    after = replace(kept, private=kept.private.changed(seats, rows), noise=noise)
+    return Played(method.update(state, released), after, simulation)
 
 
 def beginning(method: Method, round_zero: Vector) -> tuple[State, Kept]:
@@ -140,7 +151,7 @@ def beginning(method: Method, round_zero: Vector) -> tuple[State, Kept]:
     terms, parts = method.terms, method.parts
     models = np.tile(round_zero[parts.public], (terms.groups, 1))
     seats = _seats(method)
-    return State(models, np.zeros_like(models)), Kept(np.tile(round_zero[parts.private], (len(seats), 1)), seats)
+    return State(models, np.zeros_like(models)), Kept(Shadowed.in_memory(len(seats), round_zero[parts.private]), seats)
 
 
 def _seats(method: Method) -> dict[tuple[int, int], int]:
@@ -152,7 +163,7 @@ def _seats(method: Method) -> dict[tuple[int, int], int]:
 
 
 def _broadcast(
-    study: Study, state: State, kept: Kept, cohorts: Sequence[Sequence[int]], round: int
+    study: Study, state: State, cohorts: Sequence[Sequence[int]], round: int
 ) -> tuple[list[list[Job]], Rows]:
     """The jobs of each group, and the models that they start from: a group's own, or one of the client's."""
     topology = study.method.terms.topology
@@ -160,6 +171,7 @@ def _broadcast(
     starts: list[Vector] = list(state.models)
     places: dict[tuple[int, ...], int] = {(group,): group for group in range(len(starts))}
     jobs: list[list[Job]] = []
+    seat = 0
     for group, cohort in enumerate(cohorts):
         jobs.append([])
         for client in cohort:
@@ -167,7 +179,8 @@ def _broadcast(
             if mixed not in places:
                 places[mixed] = len(starts)
                 starts.append(broadcast(study.method.terms, state, client, group, round))
-            jobs[-1].append(Job(client, group, places[mixed], kept.seats.get((client, group), 0)))
+            jobs[-1].append(Job(client, group, places[mixed], seat))
+            seat += 1
     return jobs, np.stack(starts)
 
 

@@ -62,7 +62,7 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
         ledger = folder.ledger()
         commit = folder.commit()
         start = whole_of(study.method, study.model, commit, 0)
-        state, kept = resumed(study.method, study.model, commit)
+        state, kept = resumed(study.method, study.model, commit, go_on=True)
         kept = replace(kept, noise=remembered(folder.noise(commit.round)))
         for round in range(commit.round + 1, terms.rounds + 1):
             started = time.perf_counter()
@@ -91,6 +91,7 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
             }
             metrics["seconds"] = time.perf_counter() - started
             tensors = tensors_of(study.method, study.model, state, start)
+            kept.private.flush()
             folder.finish(metrics, tensors, kept_of(kept))
             yield Progress(ledger, metrics)
 

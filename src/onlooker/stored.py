@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from onlooker._shadowed import Shadowed
 from onlooker.errors import FolderError
 from onlooker.evaluation import personal_model
-from onlooker.folder import DRAWS, MOMENTUM, PRIVATE, Commit
+from onlooker.folder import DRAWS, MOMENTUM, USED, Commit
 from onlooker.methods.method import Method, State
 from onlooker.models import Model
 from onlooker.privacy.terms import Terms
@@ -34,7 +35,7 @@ def _prefix(terms: Terms, group: int) -> str:
 
 def kept_of(kept: Kept) -> dict[str, Array]:
     """What clients hold, by the name of its tensor; empty where they hold nothing."""
-    private: dict[str, Array] = {PRIVATE: kept.private} if kept.seats else {}
+    private: dict[str, Array] = {USED: kept.private.used} if kept.seats else {}
     return private if kept.draws is None else {**private, DRAWS: kept.draws}
 
 
@@ -52,8 +53,8 @@ def remembered(tensors: Mapping[str, Array]) -> dict[str, tuple[Integers, ...]]:
     return {channel: tuple(states[party] for party in sorted(states)) for channel, states in found.items()}
 
 
-def resumed(method: Method, model: Model, commit: Commit) -> tuple[State, Kept]:
-    """What the last committed round left.
+def resumed(method: Method, model: Model, commit: Commit, go_on: bool = False) -> tuple[State, Kept]:
+    """What the last committed round left, to look at or to go on from.
 
     Raises:
         FolderError: if a tensor is missing or of another shape.
@@ -65,11 +66,15 @@ def resumed(method: Method, model: Model, commit: Commit) -> tuple[State, Kept]:
     if momentum.shape != state.momentum.shape:
         raise FolderError(f'model.safetensors has "{MOMENTUM}" of shape {momentum.shape}; put it back.')
     kept = replace(kept, draws=commit.kept.get(DRAWS))
-    if not kept.seats or not commit.round:
+    if not kept.seats or (not go_on and not commit.round):
         return State(models, momentum), kept
-    private = commit.kept.get(PRIVATE)
-    if private is None or private.shape != kept.private.shape:
+    used = commit.kept.get(USED) if commit.round else None
+    if commit.round and (used is None or used.shape != kept.private.used.shape):
         raise FolderError("the private parts of the clients are not what the last round left; put the file back.")
+    try:
+        private = Shadowed.on_disk(len(kept.private), kept.private.start, commit.private, used)
+    except (OSError, ValueError) as error:
+        raise FolderError(f"{commit.private}, with the clients' private parts, cannot be used: {error}.") from error
     return State(models, momentum), replace(kept, private=private)
 
 

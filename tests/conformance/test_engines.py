@@ -48,7 +48,7 @@ def played(study, rounds=2):
         done = one_round(study, state, round, lambda digest, noise: digests.append(digest), kept)
         state, kept = done.state, done.kept
         seen.append(done.simulation)
-    return state.models, kept.private, digests, seen
+    return state.models, kept.private.take(range(len(kept.private))), digests, seen
 
 
 def with_engine(study, **settings):

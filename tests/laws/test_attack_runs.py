@@ -11,8 +11,9 @@ import torch
 from onlooker import config, run
 from onlooker.errors import DataError
 from onlooker.folder import RunFolder
+from onlooker.methods.plain import Plain
 from onlooker.methods.records import clipped_sum
-from onlooker.methods.trainer import Plain
+from onlooker.methods.trainer import answered
 from onlooker.models import evaluate
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.random import Seeded, System
@@ -94,7 +95,8 @@ def local(study, client=0, records=None, round=1):
     examples = study.federation.clients[client]
     chosen = examples if records is None else examples.take(np.arange(records))
     stream = study.source.stream("local training", round, f"client:{client}")
-    return study.method.local(Plain(study.model, CPU), state.models[0], NOTHING, chosen, stream).rows["model"], channel
+    (found,) = answered([study.method.local(state.models[0], NOTHING, chosen, stream)], Plain(study.model, CPU))
+    return found.rows["model"], channel
 
 
 def test_a_record_is_clipped_below_the_clip_that_is_booked():

@@ -15,7 +15,8 @@ from onlooker import config, run
 from onlooker.cli import app
 from onlooker.errors import OnlookerError, UnpricedError
 from onlooker.methods.groups import broadcast
-from onlooker.methods.trainer import Plain
+from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import answered
 from onlooker.privacy.ledger import Ledger
 from onlooker.report.between import between
 from playing import begin, local_of, one_round
@@ -195,9 +196,10 @@ def test_an_isolated_worker_goes_on_from_its_own_model():
     )
     state, kept = begin(isolated)
     rows = {
-        which: study.method.local(
-            Plain(study.model), state.models[0], kept.of(0, 0), study.federation.clients[0], study.source.stream("x")
-        ).rows["model"]
+        which: answered(
+            [study.method.local(state.models[0], kept.of(0, 0), study.federation.clients[0], study.source.stream("x"))],
+            Plain(study.model),
+        )[0].rows["model"]
         for which, study in (("isolated", isolated), ("once", printed))
     }
     descent, model = isolated.method.descent, isolated.model
@@ -298,7 +300,7 @@ def test_an_export_holds_what_the_client_holds_and_nothing_else(tmp_path):
     result = CliRunner().invoke(app, ["export", str(folder.path), "--to", "client:0", "--out", str(out)])
     assert result.exit_code == 0 and result.stdout.strip() == str(out)
     view, state = out.read_bytes(), run.resumed(study.method, study.model, folder.commit())
-    models, private = state[0].models, state[1].private
+    models, private = state[0].models, state[1].private.take(range(len(state[1].private)))
     seats = state[1].seats
     assert holds(view, models[0]) and not any(holds(view, models[group]) for group in (1, 2, 3))
     for pair, seat in seats.items():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from onlooker.privacy.overlap import decide, reach
+from onlooker.privacy.overlap import decide, epsilon_of, reach
 from onlooker.privacy.overlap_matrix import matrix
 from onlooker.privacy.overlap_plus import as_printed
 from onlooker.privacy.relays import ORDERS, contraction, relayed, sampled
@@ -169,6 +169,19 @@ def test_the_matrix_is_every_pair(network, intervals, scaled, data):
             seen = groups.observed((observer,))
             pair = decide(groups, facts, subject, seen, rounds, DELTA, own=own.get(subject))
             assert whole.epsilon(subject, observer) == whole.dense[subject, observer] == pair.epsilon
+            place = whole.classes[subject], whole.classes[observer]
+            assert (whole.releases[place], whole.theorems[place]) == (sum(pair.releases.values()), pair.theorem)
+
+
+def test_the_matrix_tells_a_way_from_the_end_of_a_longer_one():
+    """From group 0 one relay and then five lead to group 2, and five at once to group 3, which is dearer."""
+    groups = Groups(((0, 1, *range(7, 12)), (1, *range(2, 7)), (*range(2, 7), 12), (*range(7, 12), 13)), 40)
+    facts = GroupFacts.alike(groups, 0.5, 6.0)
+    whole = matrix(groups, facts, 14, 160, DELTA)
+    for observer in range(1, 14):
+        pair = decide(groups, facts, 0, groups.observed((observer,)), 160, DELTA)
+        assert whole.epsilon(0, observer) == pair.epsilon
+    assert whole.epsilon(0, 13) > whole.epsilon(0, 12) > 0 and whole.theorems[0, whole.classes[13]] == 4
 
 
 def test_the_only_link_between_two_groups_differs_from_a_colleague():
@@ -336,6 +349,57 @@ def test_a_trap_relays_differ_by_two_bounds_each(relays, rate, multiplier):
             assert exact == pytest.approx(bound, rel=1e-6)
         both = relayed(relays, rate, multiplier, own=multiplier)[ORDERS == order][0]
         assert max(divergence(with_own, minus, order), divergence(minus, with_own, order)) <= both * (1 + 1e-6)
+
+
+def test_a_row_beside_relays_is_charged_in_the_worse_direction():
+    """Triangle by way of nothing, at order 2: 3/2 D_4 there, by quadrature, and D_3 back, by its moments."""
+    rate, multiplier, shift = 0.01, 3.0, 0.125
+    nothing, relay = [(1.0, 0.0)], member(rate)
+    both = together(relay, member(rate, shift))
+
+    def there(one):
+        return divergence(mixed(one, multiplier), mixed(nothing, multiplier), 4)
+
+    def back(one):
+        mean = sum(weight * value for weight, value in one)
+        variance = sum(weight * (value - mean) ** 2 for weight, value in one)
+        return (3 * mean**2 + variance) / (2 * multiplier**2)
+
+    without = 1.5 * there(both) + sampled(rate, multiplier)[ORDERS == 3][0]
+    within = 1.5 * there(relay) + back(both)
+    assert within > 2 * without
+    assert relayed(1, rate, multiplier, own=multiplier / shift)[ORDERS == 2][0] == pytest.approx(within, rel=1e-6)
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_an_interval_as_printed_costs_what_members_who_turn_round_can_tell(watched):
+    """Others who send -1 turn to +1 where the subject's row was among them: given their coins, 1 + 2k rows of noise z.
+
+    Two of the three intervals can be handed over; the subject's bound is a half and a quarter of the others'.
+    """
+    groups = Groups(((0, 1, 2), (0, 3, 4, 5, 6), (2, 6, 7)), mixing_period=4)
+    facts = GroupFacts((0.3, 0.6, 0.5), (90.0, 200.0, 50.0), frozenset({0} if watched else ()))
+    found = as_printed(groups, facts, 0, frozenset({2}), 12, DELTA, own=(180.0, 800.0, 50.0))
+    total, assumed = np.zeros(len(ORDERS)), np.zeros(len(ORDERS))
+    for rate, coin, noise, own, others in ((0.3, 1.0 if watched else 0.3, 90.0, 0.5, 2), (0.6, 0.6, 200.0, 0.25, 4)):
+        turned = [sampled(coin, noise / (own + 2 * k)) for k in range(others + 1)]
+        chances = [math.comb(others, k) * rate**k * (1 - rate) ** (others - k) for k in range(others + 1)]
+        tilted = special.logsumexp((ORDERS - 1) * np.array(turned), b=np.array(chances)[:, None], axis=0)
+        total, assumed = total + 2 * tilted / (ORDERS - 1), assumed + 2 * turned[0]
+    assert found.releases == {0: 2, 1: 2}
+    assert found.epsilon == pytest.approx(epsilon_of(total, DELTA), rel=1e-9)
+    assert found.assumed == pytest.approx(epsilon_of(assumed, DELTA), rel=1e-9) and found.assumed < found.epsilon
+
+
+def test_as_printed_a_seen_group_voids_the_guarantee_and_intervals_of_one_round_are_dp_ogl():
+    groups, own = Groups(((0, 1), (0, 2), (2, 3)), mixing_period=4), (6.0, 9.0, 3.0)
+    facts = GroupFacts.alike(groups, 0.5, 3.0)
+    for seen in ({0}, {1}, {0, 2}):
+        assert as_printed(groups, facts, 0, frozenset(seen), 12, DELTA).epsilon == math.inf
+    single = Groups(groups.members)
+    for seen in range(3):
+        printed = as_printed(single, facts, 0, frozenset({seen}), 12, DELTA, own)
+        assert printed.epsilon == decide(single, facts, 0, frozenset({seen}), 12, DELTA, own=own).epsilon
 
 
 def two_relayed(rates, multipliers, shift):

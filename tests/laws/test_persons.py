@@ -15,8 +15,9 @@ from onlooker import config, models
 from onlooker.cli import app
 from onlooker.errors import DataError, OnlookerError
 from onlooker.folder import RunFolder
+from onlooker.methods.plain import Plain
 from onlooker.methods.records import clipped_sum, clipped_sum_of_persons
-from onlooker.methods.trainer import Plain
+from onlooker.methods.trainer import answered
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.random import Seeded
 from onlooker.privacy.statement import find
@@ -141,7 +142,8 @@ def test_one_coin_decides_on_all_rows_of_a_person(tmp_path):
     start, rows = np.zeros(model.size, dtype=np.float32), one_hot(persons, 4)
     drawn = np.zeros((rounds, persons))
     for round in range(rounds):
-        (row,) = method.local(Plain(model), start, start[:0], rows, Seeded(8).stream("local", round)).rows.values()
+        half = method.local(start, start[:0], rows, Seeded(8).stream("local", round))
+        (row,) = answered([half], Plain(model))[0].rows.values()
         drawn[round] = row.reshape(-1)[:persons]  # the first class's weight of each person's own feature
     sizes = np.unique(np.round(drawn, 9))
     assert len(sizes) == 2 and sizes[0] == 0

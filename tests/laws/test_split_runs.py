@@ -1,6 +1,7 @@
 """Laws of split models: what they reduce to, what stays on a client, and what is never sent."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from onlooker.evaluation import evaluated, personal_model
 from onlooker.folder import RunFolder
 from onlooker.models import score
 from onlooker.privacy import channel as channels
+from onlooker.stored import resumed
 from playing import begin, local_of, one_round, rows_of
 
 SPLIT = {"model__name": '"mlp"', "split__ratio": 0.9, "privacy__noise_multiplier": 0.5}
@@ -44,7 +46,8 @@ def test_training_goes_on_from_the_private_part_that_was_kept():
     """The recombined model (eq. 18) is what is trained: another private part gives another public row."""
     study = study_of(sampling__clients__name='"all"')
     state, kept = begin(study)
-    other = type(kept)(kept.private + np.float32(0.1), kept.seats)
+    everybody = range(len(kept.private))
+    other = replace(kept, private=kept.private.changed(everybody, kept.private.take(everybody) + np.float32(0.1)))
     first, again, changed = (local_of(study, 0, state.models[0], one.of(0, 0)) for one in (kept, kept, other))
     assert np.array_equal(first.rows["model"], again.rows["model"])
     assert not np.array_equal(first.rows["model"], changed.rows["model"])
@@ -59,13 +62,18 @@ def test_nothing_of_a_private_part_is_in_any_byte_that_leaves(tmp_path, monkeypa
     search does find the public part in the released file, and the private part in the file of what clients keep.
     """
     sent = []
-    shard = channels.Channel.shard
+    gather = channels.Channel.gather
+
+    def watched(self, sums, row, client, round, source, **more):
+        sent.append(self.shard(self.encode(row, client), client, round, source))  # what a client of its own would send
+        gather(self, sums, row, client, round, source, **more)
+
     quiet = {"privacy__noise_multiplier": 0.0, "privacy__clip": 50.0, "engine__workers": 1}  # spied on in this process
-    monkeypatch.setattr(channels.Channel, "shard", lambda *arguments: sent.append(shard(*arguments)) or sent[-1])
+    monkeypatch.setattr(channels.Channel, "gather", watched)
     study, folder = begun(tmp_path, "ms-pafl", **SPLIT | quiet)
     finished(study, folder)
-    kept = folder.commit().kept["private"]
-    trained = np.unique(kept[kept != begin(study)[1].private])
+    kept = private_rows(study, folder)
+    trained = np.unique(kept[kept != begin(study)[1].private.start])
     assert len(trained) > 1000 and sent
     grid, public = study.method.terms.channels[0].grid, begin(study)[0].models[0]
     assert np.intersect1d(grid.to_ring(on_grid(public, grid)), grid.to_ring(on_grid(public[:9], grid))).size == 9
@@ -79,7 +87,13 @@ def test_nothing_of_a_private_part_is_in_any_byte_that_leaves(tmp_path, monkeypa
         assert not found(trained, (folder.path / name).read_bytes()), name
     public = np.concatenate([value.reshape(-1) for value in folder.commit().tensors.values()])
     assert found(public[:100], (folder.path / "model.safetensors").read_bytes())
-    assert found(trained[:100], (folder.path / "kept.3.safetensors").read_bytes())
+    assert found(trained[:100], (folder.path / "private.float32").read_bytes())
+
+
+def private_rows(study, folder):
+    """The private part of every client after the last committed round."""
+    private = resumed(study.method, study.model, folder.commit())[1].private
+    return private.take(range(len(private)))
 
 
 def on_grid(weights, grid):
@@ -102,7 +116,7 @@ def test_a_resumed_run_has_the_private_parts_again(tmp_path):
     next(steps)
     steps.close()
     assert finished(study, RunFolder.open(folder.path)) == (whole[1].path / "model.safetensors").read_bytes()
-    assert np.array_equal(folder.commit().kept["private"], whole[1].commit().kept["private"])
+    assert np.array_equal(private_rows(study, folder), private_rows(*whole))
     assert [path.name for path in folder.path.glob("kept.*")] == ["kept.3.safetensors"]
 
 

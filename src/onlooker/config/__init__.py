@@ -1,6 +1,7 @@
 """One TOML file, checked whole before anything else happens, and what it builds."""
 
 from onlooker.config.build import Prepared, as_toml, changed, prepare, sides_of, study, warnings_of
+from onlooker.config.environment import environment
 from onlooker.config.load import load, parse
 from onlooker.config.schema import Configuration
 from onlooker.config.terms import Agreement
@@ -11,6 +12,7 @@ __all__ = [
     "Prepared",
     "as_toml",
     "changed",
+    "environment",
     "load",
     "parse",
     "prepare",

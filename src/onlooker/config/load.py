@@ -54,16 +54,16 @@ def parse(text: str, settings: Iterable[str] = (), name: str = "run.toml") -> Co
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists as deep
         raise ConfigError(f"{name} is not TOML: {error}.") from error
-    for setting in settings:
-        _override(table, setting)
+    options = [_override(table, setting) for setting in settings]
     try:
         return Configuration.model_validate(table)
     except ValidationError as error:
         faults = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")  # a misspelt table first
-        raise ConfigError(_sentence(faults[0], text, name)) from error
+        raise ConfigError(_sentence(faults[0], text, name, options)) from error
 
 
-def _override(table: dict[str, Any], setting: str) -> None:
+def _override(table: dict[str, Any], setting: str) -> list[str]:
+    """Set one key, and give its path."""
     key, separator, value = setting.partition("=")
     *tables, last = key.strip().split(".")
     if not separator or not tables or not last:
@@ -80,9 +80,10 @@ def _override(table: dict[str, Any], setting: str) -> None:
     if len(read) > 1:
         raise ConfigError(f'--set "{setting}" sets more than one key; write one --set for each.')
     table[last] = read["value"]
+    return [*tables, last]
 
 
-def _sentence(error: ErrorDetails, text: str, name: str) -> str:
+def _sentence(error: ErrorDetails, text: str, name: str, options: list[list[str]]) -> str:
     # pydantic adds the tried type to the path of a union; keys of ours are lower case and hold no brackets.
     path = [str(part) for part in error["loc"] if isinstance(part, int) or re.fullmatch(r"[^\[\]()]+", str(part))]
     path = [part for part in path if part not in ("float", "int", "str", "bool")]
@@ -91,6 +92,8 @@ def _sentence(error: ErrorDetails, text: str, name: str) -> str:
     key = ".".join(path)
     where = _line(path, text)
     prefix = f"{name}, line {where}: " if where else f"{name}: "
+    if any(path[: len(option)] == option for option in options):
+        prefix = "--set: "
     if error["type"] == "extra_forbidden":
         return f"{prefix}{_unknown(path)}"
     if error["type"] == "missing":

@@ -12,7 +12,7 @@ from onlooker import _check
 from onlooker.config.kinds import Kind
 from onlooker.config.schema import Configuration, GroupsTable, SplitTable
 from onlooker.errors import ConfigError, TermsError, UnpricedError
-from onlooker.models import Model, Parts
+from onlooker.models import Parameter, Parts
 from onlooker.models.parts import by_names, by_ratio, whole
 from onlooker.privacy.records import RecordBatches, WithoutReplacement, WithReplacement
 from onlooker.privacy.structures import BUILDERS, regions
@@ -21,11 +21,11 @@ from onlooker.privacy.topology import Groups, Star
 _BATCHES = {"without-replacement": WithoutReplacement, "with-replacement": WithReplacement}
 
 
-def parts_of(configuration: Configuration, kind: Kind, model: Model) -> Parts:
+def parts_of(configuration: Configuration, kind: Kind, layout: Sequence[Parameter]) -> Parts:
     """Which parameters leave a client: all of them without a [split]."""
     split = configuration.split
     if split is None:
-        return whole(model.size)
+        return whole(sum(parameter.size for parameter in layout))
     if not kind.splits:
         raise UnpricedError(
             f"[split] has no meaning for {configuration.task.method}, which sends rows of the whole model; leave it "
@@ -34,11 +34,11 @@ def parts_of(configuration: Configuration, kind: Kind, model: Model) -> Parts:
     if split.ratio is not None:
         if split.public is not None or split.private is not None:
             raise ConfigError(f"split.ratio = {split.ratio} and globs of names exclude each other; keep one.")
-        return by_ratio(model.layout, _share(split))
+        return by_ratio(layout, _share(split))
     public, private = _globs(split.public), _globs(split.private)
     if not public and not private:
         raise ConfigError('[split] is empty; name split.public, such as ["head.*"], or split.ratio, such as 0.9.')
-    return by_names(model.layout, public, private)
+    return by_names(layout, public, private)
 
 
 def _globs(given: str | list[str] | None) -> list[str]:

@@ -1,6 +1,6 @@
 """Who plays the clients of a simulated round, and how fast."""
 
-from onlooker.engines.engine import Engine, Settings, cores, opened
+from onlooker.engines.engine import Engine, Settings, cores, opened, require_able
 from onlooker.engines.trial import cache_file, fastest
 
-__all__ = ["Engine", "Settings", "cache_file", "cores", "fastest", "opened"]
+__all__ = ["Engine", "Settings", "cache_file", "cores", "fastest", "opened", "require_able"]

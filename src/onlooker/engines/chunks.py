@@ -36,7 +36,8 @@ def dealt(cohorts: Sequence[Sequence[Job]], size: int, whole: bool, most: int | 
         cohorts: the jobs of each group.
         size: d, how many coordinates a row has.
         whole: leave a group in one piece, where its members share within a round.
-        most: in how many pieces, about; only sums of integers may say so, which do not depend on the pieces.
+        most: in how many pieces, about, where no bit depends on them: sums are of integers, and clients are trained
+            one at a time.
     """
     total = sum(len(jobs) for jobs in cohorts)
     most = most or max(1, min(_CHUNKS, _FLOAT_SUMS // size))

@@ -60,7 +60,8 @@ class Cluster:
         method = self.worker.method
         exact = all(is_exact(one) for group in range(len(cohorts)) for one in method.terms.channels_of(group))
         try:
-            most = _AHEAD * max(1, int(self.ray.cluster_resources().get("CPU", 0))) if exact else None
+            free = exact and self.worker.trainer.at_once == 1  # who is played beside whom has a say in the bits
+            most = _AHEAD * max(1, int(self.ray.cluster_resources().get("CPU", 0))) if free else None
             chunks = dealt(cohorts, starts.shape[1], method.epochs > 1, most)
             return self._sums(round, chunks, exact, starts, private)
         except self.ray.exceptions.RayError as error:
@@ -147,8 +148,7 @@ def _played(
     into = [Gathered.nothing(one) for one in worker.method.terms.channels_of(chunk.group)]
     private = kept.copy()
     jobs = [replace(job, seat=seat) for seat, job in enumerate(chunk.jobs)]
-    for _ in worker.play(round, jobs, starts, private, into):
-        pass
+    worker.play(round, jobs, starts, private, into)
     machine = importlib.import_module("ray").get_runtime_context().get_node_id()
     return (machine, private), parts_of(into)
 

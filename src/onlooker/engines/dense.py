@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from onlooker.methods.descent import LocalDescent
-from onlooker.methods.trainer import Trainer
+from onlooker.methods.trainer import Ask, ClippedSum, Descend, Trainer
 from onlooker.models import Model
 from onlooker.privacy.random import Stream
 from onlooker.types import Examples, Row, Vector
@@ -77,7 +77,7 @@ def is_dense(model: Model) -> bool:
 class Dense:
     """Local training on networks of linear layers.
 
-    Guarantee: `clipped_sum` clips to the very bound. Norms, factors and sums are float64, and of the same 32-bit
+    Guarantee: a clipped sum clips to the very bound. Norms, factors and sums are float64, and of the same 32-bit
     numbers, so that what a record adds is its factor times the very gradient whose norm was taken.
 
     Args:
@@ -90,7 +90,25 @@ class Dense:
         self._other = other
         self._layers = _layers(model)
 
-    def descend(self, descent: LocalDescent, received: Vector, examples: Examples, stream: Stream) -> Row:
+    @property
+    def at_once(self) -> int:
+        """One client at a time."""
+        return 1
+
+    def answer(self, asks: Sequence[Ask]) -> list[Row]:
+        """Local training and sums over records here, the rest by `other`."""
+        return [self._one(ask) for ask in asks]
+
+    def _one(self, ask: Ask) -> Row:
+        match ask:
+            case Descend():
+                return self._descend(ask.descent, ask.received, ask.examples, ask.stream)
+            case ClippedSum():
+                return self._clipped_sum(ask.parameters, ask.examples, ask.clip)
+            case _:
+                return self._other.answer([ask])[0]
+
+    def _descend(self, descent: LocalDescent, received: Vector, examples: Examples, stream: Stream) -> Row:
         """As `LocalDescent` does it."""
         bench = self._bench
         bench.weights.copy_(torch.from_numpy(received))
@@ -113,9 +131,8 @@ class Dense:
                 optimizer.step()
         return bench.weights.numpy().astype(np.float64) - received
 
-    def clipped_sum(self, parameters: Vector, examples: Examples, clip: float, stream: Stream) -> Row:
+    def _clipped_sum(self, parameters: Vector, examples: Examples, clip: float) -> Row:
         """The sum over records of their clipped gradients, `float64[d]`, of which none is formed."""
-        del stream  # no layer draws
         bench = self._bench
         bench.weights.copy_(torch.from_numpy(parameters))
         total = torch.zeros(self._model.size, dtype=torch.float64)
@@ -142,12 +159,6 @@ class Dense:
                 scaled = torch.where(finite[:, None], back, 0.0) * factors[:, None]
                 _accumulate(sums[layer], scaled, torch.where(finite[:, None], came_in, 0.0), 1.0, 1.0)
         return total.numpy()
-
-    def clipped_sum_of_persons(
-        self, parameters: Vector, persons: Sequence[Examples], clip: float, stream: Stream
-    ) -> Row:
-        """As `other`."""
-        return self._other.clipped_sum_of_persons(parameters, persons, clip, stream)
 
     def _forward(self, size: int) -> None:
         """From the inputs of the first layer to the outputs of the last, which are the inputs of one more."""
@@ -232,10 +243,8 @@ def _accumulate(into: tuple[Tensor, Tensor | None], back: Tensor, came_in: Tenso
     """kept times what is there plus scale times a layer's summed gradient."""
     weight, bias = into
     weight.addmm_(back.t(), came_in, beta=kept, alpha=scale)
-    if bias is not None and kept:
-        bias.mul_(kept).add_(back.sum(0), alpha=scale)
-    elif bias is not None:  # not even a number that is not finite is kept
-        torch.sum(back, 0, out=bias).mul_(scale)
+    if bias is not None:
+        bias.addmv_(back.t(), back.new_ones(len(back)), beta=kept, alpha=scale)
 
 
 def _layers(model: Model) -> tuple[_Layer, ...]:

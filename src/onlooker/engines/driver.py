@@ -13,7 +13,7 @@ import pickle
 import signal
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
@@ -44,10 +44,9 @@ class Driver:
         Raises:
             WorkerError: if Ray lost a chunk again and again, or was lost itself; nothing of the round was released.
         """
-        seats = [job.seat for jobs in cohorts for job in jobs] if len(private) else []
-        asked = (round, _seated(cohorts) if seats else cohorts, starts, private[seats])
+        asked = round, cohorts, starts, private
         held, sums = cast(tuple[Rows, dict[int, Parts]], self._answer(asked, f"in round {round}"))
-        private[seats] = held
+        private[:] = held
         channels = [self.terms.channels_of(group) for group in range(len(cohorts))]
         return [gathered_of(few, sums.get(group), len(cohorts[group])) for group, few in enumerate(channels)]
 
@@ -134,13 +133,3 @@ def _serve(pipe: Connection, parcel: Parcel, workers: int, address: str | None) 
                 answer = private, machines.play(round, cohorts, starts, private)
     except Exception as error:
         pipe.send_bytes(portable(error))
-
-
-def _seated(cohorts: Sequence[Sequence[Job]]) -> list[list[Job]]:
-    """The same, with seats counted among the jobs of the round."""
-    seated: list[list[Job]] = []
-    place = 0
-    for jobs in cohorts:
-        seated.append([replace(job, seat=place + offset) for offset, job in enumerate(jobs)])
-        place += len(jobs)
-    return seated

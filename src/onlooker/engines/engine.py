@@ -20,7 +20,7 @@ from onlooker.engines.trial import candidates
 from onlooker.engines.work import Gathered, Job, Rows, Worker
 from onlooker.errors import ConfigError
 from onlooker.methods.method import Method
-from onlooker.methods.trainer import Plain
+from onlooker.methods.plain import Plain
 from onlooker.models import Model
 from onlooker.privacy.random import Source
 from onlooker.types import Examples
@@ -36,7 +36,7 @@ class Engine(Protocol):
             round: from 1.
             cohorts: the jobs of each group.
             starts: `float32[k, p]`: the model of each group, then others that jobs name.
-            private: `float32[seats, a]`: written where clients have trained their private parts.
+            private: `float32[jobs, a]`, the private part of each job, or no rows: read, and written as trained.
         """
         ...
 
@@ -77,16 +77,13 @@ def opened(
 
     Raises:
         ConfigError: if the trainer cannot train this model, or Ray cannot be joined.
+        WorkerError: within it, if a process dies.
     """
     if settings.name == "loop":
         yield Loop(Worker(method, Plain(model, device), clients, source))
         return
-    able = candidates(model, device)
-    if settings.trainer not in able:
-        raise ConfigError(
-            f'engine.trainer = "{settings.trainer}" cannot train this model; choose one of {", ".join(able)}.'
-        )
-    worker = Worker(method, able[settings.trainer], clients, source, settings.elide)
+    require_able(settings.trainer, model, device)
+    worker = Worker(method, candidates(model, device)[settings.trainer], clients, source, settings.elide)
     workers, start_method = settings.workers or cores(), settings.start_method or _fastest_start()
     if settings.name == "ray":
         _refuse_what_ray_is_not_for(settings, device)
@@ -112,6 +109,19 @@ def _refuse_what_ray_is_not_for(settings: Settings, device: torch.device) -> Non
         raise ConfigError(
             f"engine.workers = {settings.workers} is for a machine of one's own: at engine.address = "
             f'"{settings.address}" each processor of the cluster plays, so leave it out.'
+        )
+
+
+def require_able(trainer: str, model: Model, device: torch.device) -> None:
+    """Refuse a trainer that cannot train a model.
+
+    Raises:
+        ConfigError: with those that can.
+    """
+    able = candidates(model, device)
+    if trainer not in able:
+        raise ConfigError(
+            f'engine.trainer = "{trainer}" cannot train this model; choose "auto" or one of {", ".join(able)}.'
         )
 
 

@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from onlooker.methods.descent import LocalDescent
-from onlooker.methods.trainer import Plain
+from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import Ask, Descend
 from onlooker.models import Model
 from onlooker.models.model import laid_out, seeded
-from onlooker.privacy.random import Stream
-from onlooker.types import Examples, Row, Vector
+from onlooker.types import Row, Vector
 
 
 class Flat:
@@ -32,9 +31,20 @@ class Flat:
         self._model = model
         self._device = device
         self._channels_last = channels_last
+        self._plain = Plain(model, device)
 
-    def descend(self, descent: LocalDescent, received: Vector, examples: Examples, stream: Stream) -> Row:
+    @property
+    def at_once(self) -> int:
+        """One client at a time."""
+        return 1
+
+    def answer(self, asks: Sequence[Ask]) -> list[Row]:
+        """Local training here, the rest plainly."""
+        return [self._descend(ask) if isinstance(ask, Descend) else self._plain.answer([ask])[0] for ask in asks]
+
+    def _descend(self, ask: Descend) -> Row:
         """As `LocalDescent` does it."""
+        descent, received, examples, stream = ask.descent, ask.received, ask.examples, ask.stream
         module, model, buffers = self._buffers.module, self._model, self._buffers
         buffers.load(received)
         optimizer = descent.fresh_optimizer([buffers.weights])
@@ -53,22 +63,12 @@ class Flat:
                 optimizer.step()
         return buffers.read() - received.astype(np.float64)
 
-    def clipped_sum(self, parameters: Vector, examples: Examples, clip: float, stream: Stream) -> Row:
-        """As `Plain`."""
-        return Plain(self._model, self._device).clipped_sum(parameters, examples, clip, stream)
-
-    def clipped_sum_of_persons(
-        self, parameters: Vector, persons: Sequence[Examples], clip: float, stream: Stream
-    ) -> Row:
-        """As `Plain`."""
-        return Plain(self._model, self._device).clipped_sum_of_persons(parameters, persons, clip, stream)
-
     @cached_property
-    def _buffers(self) -> _Buffers:
-        return _Buffers(self._model, self._device, self._channels_last)
+    def _buffers(self) -> Buffers:
+        return Buffers(self._model, self._device, self._channels_last)
 
 
-class _Buffers:
+class Buffers:
     """A module in training mode whose parameters and gradients are views of two vectors.
 
     Attributes:

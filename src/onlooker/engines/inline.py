@@ -26,8 +26,7 @@ class Inline:
         for totals, parts in zip(gathered, chunks, strict=True):
             for chunk in parts:
                 into = [one if is_exact(one.channel) else Gathered.nothing(one.channel) for one in totals]
-                for _ in self.worker.play(round, chunk.jobs, starts, private, into):
-                    pass
+                self.worker.play(round, chunk.jobs, starts, private, into)
                 for total, one in zip(totals, into, strict=True):
                     if one is not total:
                         added(total, one)

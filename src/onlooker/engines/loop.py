@@ -19,6 +19,5 @@ class Loop:
         terms = self.worker.method.terms
         gathered = [[Gathered.nothing(one) for one in terms.channels_of(group)] for group in range(len(cohorts))]
         for jobs, into in zip(cohorts, gathered, strict=True):
-            for _ in self.worker.play(round, jobs, starts, private, into):
-                pass
+            self.worker.play(round, jobs, starts, private, into)
         return gathered

@@ -107,8 +107,7 @@ def _play(worker: Worker, arena: Arena, task: Task, mark: Integers) -> None:
     channels: Sequence[Channel] = worker.method.terms.channels_of(task.group)
     into = [partial(arena, channel, offset) for channel, offset in zip(channels, task.sums, strict=True)]
     starts, private = task.starts.on(arena), task.private.on(arena)
-    for job in worker.play(task.round, task.jobs, starts, private, into):
-        mark[0] = job.client
+    worker.play(task.round, task.jobs, starts, private, into, lambda job: mark.__setitem__(0, job.client))
 
 
 def portable(error: Exception) -> bytes:

@@ -7,7 +7,7 @@ import pickle
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
@@ -51,11 +51,10 @@ class Pool:
         """
         method = self.worker.method
         chunks = dealt(cohorts, starts.shape[1], method.epochs > 1)
-        seats = [job.seat for jobs in cohorts for job in jobs] if len(private) else []
         layout = Layout(8 * len(self.members))
         blocks = (
             Block(layout.place(starts.shape, np.float32), *starts.shape),
-            Block(layout.place((len(seats), private.shape[-1]), np.float32), len(seats), private.shape[-1]),
+            Block(layout.place(private.shape, np.float32), *private.shape),
         )
         slots = [
             Slots.placed(layout, method.terms.channels_of(group), len(self.members), len(parts))
@@ -63,16 +62,16 @@ class Pool:
         ]
         self.arena.reach(layout.size)
         received, held = (one.on(self.arena) for one in blocks)
-        received[:], held[:] = starts, private[seats]
+        received[:], held[:] = starts, private
         for one in slots:
             one.clear(self.arena)
         self._run(round, [chunk for parts in chunks for chunk in parts], blocks, slots)
-        private[seats] = held
+        private[:] = held
         return [one.combined(self.arena, len(jobs)) for one, jobs in zip(slots, cohorts, strict=True)]
 
     def _run(self, round: int, chunks: Sequence[Chunk], blocks: tuple[Block, Block], slots: Sequence[Slots]) -> None:
         """Hand out chunks in order, to whoever has the least to do, until all are done."""
-        waiting = deque(_seated(chunks) if blocks[1].rows else chunks)
+        waiting = deque(chunks)
         while waiting or any(member.tasks for member in self.members):
             for member in self.members:
                 while waiting and member.tasks < _AHEAD:
@@ -141,17 +140,6 @@ def pool(worker: Worker, workers: int, start_method: str) -> Generator[Pool]:
 def _context(start_method: str) -> SpawnContext:
     """Typed as one of the three, which all have the same methods."""
     return cast(SpawnContext, multiprocessing.get_context(start_method))
-
-
-def _seated(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The same, with seats counted among the jobs of the round."""
-    seated: list[Chunk] = []
-    place = 0
-    for chunk in chunks:
-        jobs = tuple(replace(job, seat=place + offset) for offset, job in enumerate(chunk.jobs))
-        place += len(jobs)
-        seated.append(replace(chunk, jobs=jobs))
-    return seated
 
 
 def _end(member: _Member) -> None:

@@ -17,13 +17,16 @@ import numpy as np
 import torch
 
 from onlooker.engines.allocator import keep_freed_memory
+from onlooker.engines.captured import Captured, is_captured
 from onlooker.engines.dense import Dense, is_dense
 from onlooker.engines.flat import Flat
 from onlooker.engines.inline import one_thread
+from onlooker.engines.stacked import Stacked
 from onlooker.methods.averaging import Averaging
 from onlooker.methods.fedavg import FedAvg
 from onlooker.methods.method import Method
-from onlooker.methods.trainer import Plain, Trainer
+from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import Ask, ClippedSum, Descend, Trainer
 from onlooker.models import Model
 from onlooker.privacy.random import Seeded
 from onlooker.types import Examples, Row
@@ -31,9 +34,6 @@ from onlooker.types import Examples, Row
 _ROWS = 64
 _TRIES = 3
 _TOLERANCE = 1e-3  # of the norm; what 32 bits leave of a step's rounding is far below
-
-Ask = Callable[[Trainer], Row]
-"""What is asked of each trainer, whose answers must agree."""
 
 
 def candidates(model: Model, device: torch.device) -> dict[str, Trainer]:
@@ -43,6 +43,10 @@ def candidates(model: Model, device: torch.device) -> dict[str, Trainer]:
         found["flat-channels-last"] = Flat(model, device, channels_last=True)
     if device.type == "cpu" and is_dense(model):
         found["dense"] = Dense(model, found["flat"])
+    if device.type != "cpu":
+        found["stacked"] = Stacked(model, found["flat"], device)
+    if is_captured(model):
+        found["captured"] = Captured(model, found["flat-channels-last" if model.channels_last else "flat"], device)
     return found
 
 
@@ -59,6 +63,8 @@ def fastest(method: Method, model: Model, rows: Examples, device: torch.device, 
     key = _key(method, model, rows, device)
     known = _known(cache)
     tried = candidates(model, device)
+    if isinstance(method, Averaging | FedAvg):
+        tried.pop("captured", None)  # it trains as another does
     if known.get(key) in tried:
         return known[key]
     ask = _ask(method, model, rows.take(np.arange(min(_ROWS, len(rows)))))
@@ -80,37 +86,38 @@ def agrees(found: Row, expected: Row) -> bool:
     return found.shape == expected.shape and float(np.linalg.norm(found - expected)) <= allowed
 
 
-def _fastest(tried: dict[str, Trainer], ask: Ask) -> str:
-    expected = ask(tried["plain"])
+def _fastest(tried: dict[str, Trainer], ask: Callable[[], Ask]) -> str:
+    (expected,) = tried["plain"].answer([ask()])
     seconds: dict[str, float] = {}
     for name, one in tried.items():
         try:
-            agreed = agrees(ask(one), expected)
-        except RuntimeError:  # a module that cannot be laid out so
+            agreed = all(agrees(row, expected) for row in one.answer(_as_many(ask, one)))
+        except RuntimeError:  # a module that cannot be laid out, or captured, so
             continue
         if agreed:
             seconds[name] = min(_timed(ask, one) for _ in range(_TRIES))
     return min(seconds, key=seconds.__getitem__, default="plain")
 
 
-def _timed(ask: Ask, one: Trainer) -> float:
+def _timed(ask: Callable[[], Ask], one: Trainer) -> float:
+    """Seconds of one client."""
+    asks = _as_many(ask, one)
     started = time.perf_counter()
-    ask(one)
-    return time.perf_counter() - started
+    one.answer(asks)
+    return (time.perf_counter() - started) / len(asks)
 
 
-def _ask(method: Method, model: Model, rows: Examples) -> Ask:
+def _as_many(ask: Callable[[], Ask], one: Trainer) -> list[Ask]:
+    return [ask() for _ in range(one.at_once)]
+
+
+def _ask(method: Method, model: Model, rows: Examples) -> Callable[[], Ask]:
+    """One step of what the method's local half asks, as often as it is called."""
     start = model.initial(0)
-
-    def trained(one: Trainer) -> Row:
-        assert isinstance(method, Averaging | FedAvg)
+    if isinstance(method, Averaging | FedAvg):
         descent = replace(method.descent, steps=1, epochs=None, records=None)
-        return one.descend(descent, start, rows, Seeded(0).stream("trial"))
-
-    def clipped(one: Trainer) -> Row:
-        return one.clipped_sum(start, rows, 1.0, Seeded(0).stream("trial"))
-
-    return trained if isinstance(method, Averaging | FedAvg) else clipped
+        return lambda: Descend(descent, start, rows, Seeded(0).stream("trial"))
+    return lambda: ClippedSum(start, rows, 1.0, Seeded(0).stream("trial"))
 
 
 def _key(method: Method, model: Model, rows: Examples, device: torch.device) -> str:

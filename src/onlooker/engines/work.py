@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlooker.methods.method import Local, Method
-from onlooker.methods.trainer import Trainer
+from onlooker.methods.trainer import Asking, Trainer, answered
 from onlooker.privacy.channel import Channel, Sums
 from onlooker.privacy.mechanisms import NoNoise
 from onlooker.privacy.random import Source
@@ -29,7 +29,7 @@ class Job:
         client: who.
         group: in which group.
         start: the row of the starting models that it received.
-        seat: the row of the private parts that is its own, where models are split.
+        seat: the row of the round's private parts that is its own, where models are split.
     """
 
     client: int
@@ -92,9 +92,15 @@ class Worker:
     elide: bool = False
 
     def play(
-        self, round: int, jobs: Sequence[Job], starts: Rows, private: Rows, into: Sequence[Gathered]
-    ) -> Iterator[Job]:
-        """Play jobs of one group and add what they send to the group's sums; yield each job before it begins.
+        self,
+        round: int,
+        jobs: Sequence[Job],
+        starts: Rows,
+        private: Rows,
+        into: Sequence[Gathered],
+        mark: Callable[[Job], None] = lambda job: None,
+    ) -> None:
+        """Play jobs of one group and add what they send to the group's sums.
 
         A client's streams depend on its name, the group's and the round's alone, so what is added does not depend on
         the order.
@@ -106,38 +112,35 @@ class Worker:
             private: the private parts that jobs name: read, and written as they are after training; no rows where
                 models are not split.
             into: the group's sums.
+            mark: told of each job before it begins.
         """
         if self.method.epochs > 1:
-            yield from self._interval(round, jobs, starts, into)
+            self._interval(round, jobs, starts, into, mark)
             return
-        for job in jobs:
-            yield job
-            kept = private[job.seat] if len(private) else _NOTHING
-            local = self._local(job, self._party(job), starts[job.start], kept, round)
+        received = {job: starts[job.start] for job in jobs}
+        for job, local in self._trained(round, jobs, received, private, mark):
             if len(private):
                 private[job.seat] = local.kept
             for one in into:
                 self._add(one, job.client, local, round)
 
-    def _interval(self, round: int, jobs: Sequence[Job], starts: Rows, into: Sequence[Gathered]) -> Iterator[Job]:
+    def _interval(
+        self, round: int, jobs: Sequence[Job], starts: Rows, into: Sequence[Gathered], mark: Callable[[Job], None]
+    ) -> None:
         """DP-OGL+ as printed: epochs whose sums the group shares without noise, and each worker's total at the end."""
         if not jobs:
             return
-        terms, size = self.method.terms, starts.shape[1]
-        group = jobs[0].group
+        terms, size, group = self.method.terms, starts.shape[1], jobs[0].group
         received = {job: starts[job.start] for job in jobs}
         shared = starts[group].astype(np.float64)
         within = Channel(size, NoNoise(), None, "server", name=f"within/{group}")
         totals = {job: np.zeros(size) for job in jobs}
         for epoch in range(self.method.epochs):
             sums = within.empty()
-            for job in jobs:
-                yield job
-                local = self._local(job, f"{self._party(job)}/epoch:{epoch}", received[job], _NOTHING, round)
+            for job, local in self._trained(round, jobs, received, _NO_ROWS, mark, f"/epoch:{epoch}"):
                 totals[job] += local.rows["model"]
                 row = terms.weight(job.client) * local.rows["model"]
-                encoded = within.encode(row, job.client)
-                within.aggregate(sums, within.shard(encoded, job.client, round, self.source))
+                within.gather(sums, row, job.client, round, self.source)
             mean = within.release(within.seal(sums, round, self.source), terms.divisor_of(group))
             shared = shared if mean is None else shared + mean
             again: Vector = shared.astype(np.float32)
@@ -146,9 +149,25 @@ class Worker:
             for one in into:
                 self._add(one, job.client, Local({"model": total}, _NOTHING), round)
 
-    def _local(self, job: Job, party: str, received: Vector, kept: Vector, round: int) -> Local:
-        stream = self.source.stream("local training", round, party)
-        return self.method.local(self.trainer, received, kept, self.clients[job.client], stream)
+    def _trained(
+        self,
+        round: int,
+        jobs: Sequence[Job],
+        received: Mapping[Job, Vector],
+        private: Rows,
+        mark: Callable[[Job], None],
+        part: str = "",
+    ) -> Iterator[tuple[Job, Local]]:
+        """Each job with what its local half comes to, as many side by side as the trainer likes."""
+        for first in range(0, len(jobs), self.trainer.at_once):
+            few = jobs[first : first + self.trainer.at_once]
+            asking: list[Asking[Local]] = []
+            for job in few:
+                mark(job)
+                stream = self.source.stream("local training", round, self._party(job) + part)
+                kept = private[job.seat] if len(private) else _NOTHING
+                asking.append(self.method.local(received[job], kept, self.clients[job.client], stream))
+            yield from zip(few, answered(asking, self.trainer), strict=True)
 
     def _add(self, one: Gathered, client: int, local: Local, round: int) -> None:
         row, weight = local.rows[kind_of(one.channel)], self.method.terms.weight(client)
@@ -167,6 +186,7 @@ class Worker:
 
 
 _NOTHING: Vector = np.empty(0, dtype=np.float32)
+_NO_ROWS: Rows = np.empty((0, 0), dtype=np.float32)
 
 
 def kind_of(channel: Channel) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from onlooker.errors import UnpricedError
 from onlooker.methods.descent import LocalDescent
 from onlooker.methods.method import Local, Released, ServerStep, State
-from onlooker.methods.trainer import Trainer
+from onlooker.methods.trainer import Asking, Descend
 from onlooker.models import Parts
 from onlooker.privacy.random import Stream
 from onlooker.privacy.terms import Terms
@@ -44,14 +44,14 @@ class Averaging:
     passes: int = 1
     epochs: int = 1
 
-    def local(self, trainer: Trainer, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Local:
+    def local(self, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Asking[Local]:
         """The public part's update (or the public part itself), `float64[p]`, and the private part as trained."""
         start = self.parts.join(received, kept)
         if self.passes == 1 and self.sends == "update" and not len(self.parts.private):
-            return Local({"model": trainer.descend(self.descent, start, examples, stream)}, kept)
+            return Local({"model": (yield Descend(self.descent, start, examples, stream))}, kept)
         trained = start
         for _ in range(self.passes):
-            moved = trainer.descend(self.descent, trained, examples, stream)
+            moved = yield Descend(self.descent, trained, examples, stream)
             trained = (trained.astype(np.float64) + moved).astype(np.float32)
         public = trained[self.parts.public].astype(np.float64)
         row = public if self.sends == "model" else public - received.astype(np.float64)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from onlooker.models import Model
-from onlooker.models.model import seeded
 from onlooker.privacy.random import Stream
 from onlooker.privacy.records import RecordBatches
 from onlooker.types import Examples, Row
+
+if TYPE_CHECKING:
+    import torch
+
+    from onlooker.methods.optimizer import Optimizer
+    from onlooker.models import Model
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,10 @@ class LocalDescent:
         self, model: Model, received: NDArray[np.float32], examples: Examples, stream: Stream, device: torch.device
     ) -> Row:
         """Delta, `float64[d]`: the trained parameters less the received ones."""
+        import torch  # when something is trained, and not when it is planned
+
+        from onlooker.models.model import seeded
+
         module = model.fresh(received).to(device).train()
         parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         optimizer = self.fresh_optimizer(parameters)
@@ -58,18 +65,18 @@ class LocalDescent:
             for batch in batches:
                 chosen = torch.from_numpy(batch)
                 losses = model.losses(module(features[chosen].to(device)), labels[chosen].to(device))
-                optimizer.zero_grad(set_to_none=True)
+                module.zero_grad(set_to_none=True)
                 losses.mean().backward()
                 optimizer.step()
         return model.flatten(module).astype(np.float64) - received.astype(np.float64)
 
-    def fresh_optimizer(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    def fresh_optimizer(self, parameters: list[torch.nn.Parameter]) -> Optimizer:
         """The optimizer of one round."""
+        from onlooker.methods.optimizer import Adam, Descent
+
         if self.optimizer == "adam":
-            return torch.optim.Adam(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
-        return torch.optim.SGD(
-            parameters, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
-        )
+            return Adam(parameters, self.learning_rate, self.weight_decay)
+        return Descent(parameters, self.learning_rate, self.momentum, self.weight_decay)
 
     def batches(self, count: int, stream: Stream) -> Iterator[NDArray[np.int64]]:
         """Those of `records`; or reshuffled passes, whose order decides nothing private, so that numpy draws it."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from onlooker.errors import UnpricedError
 from onlooker.methods.method import Local, Released, ServerStep, State
-from onlooker.methods.trainer import Trainer
+from onlooker.methods.trainer import Asking, ClippedSum, ClippedSumOfPersons
 from onlooker.models import Parts
 from onlooker.privacy.random import Stream
 from onlooker.privacy.sampling import PoissonRecords
@@ -45,7 +45,7 @@ class DPSGD:
                 '"record" or "person".'
             )
 
-    def local(self, trainer: Trainer, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Local:
+    def local(self, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Asking[Local]:
         """Minus the sum of the clipped gradients of the units drawn, `float64[d]`; zero where none was."""
         training, (channel,) = self.terms.training, self.terms.channels
         assert isinstance(training.records, PoissonRecords)
@@ -53,11 +53,11 @@ class DPSGD:
             persons = examples.rows_by_person()
             drawn = training.records.draw(min(len(persons), training.max_records or len(persons)), stream)
             taken = [examples.take(persons[int(one)]) for one in drawn]
-            row = -trainer.clipped_sum_of_persons(received, taken, channel.record_clip, stream)
-            return Local({"model": row}, kept)
+            found = yield ClippedSumOfPersons(received, taken, channel.record_clip, stream)
+            return Local({"model": -found}, kept)
         drawn = training.records.draw(min(len(examples), training.max_records or len(examples)), stream)
-        row = -trainer.clipped_sum(received, examples.take(drawn), channel.record_clip, stream)
-        return Local({"model": row}, kept)
+        found = yield ClippedSum(received, examples.take(drawn), channel.record_clip, stream)
+        return Local({"model": -found}, kept)
 
     def update(self, state: State, released: Sequence[Released]) -> State:
         """theta - eta times the released mean gradient, less the decay of the weights."""

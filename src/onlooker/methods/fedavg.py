@@ -11,7 +11,7 @@ from onlooker.errors import UnpricedError
 from onlooker.methods.averaging import Averaging, refuse_another_unit
 from onlooker.methods.descent import LocalDescent
 from onlooker.methods.method import Local, Released, ServerStep, State
-from onlooker.methods.trainer import Trainer
+from onlooker.methods.trainer import Asking, Descend
 from onlooker.models import Parts
 from onlooker.privacy.random import Stream
 from onlooker.privacy.terms import Terms
@@ -39,10 +39,10 @@ class FedAvg:
                 'use "dp-fedavg" for a guarantee.'
             )
 
-    def local(self, trainer: Trainer, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Local:
+    def local(self, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Asking[Local]:
         """n_k Delta_k followed by n_k, `float64[d + 1]`."""
         start = self.parts.join(received, kept)
-        delta = trainer.descend(self.descent, start, examples, stream)
+        delta = yield Descend(self.descent, start, examples, stream)
         trained = (start.astype(np.float64) + delta)[self.parts.private].astype(np.float32)
         row = np.append(len(examples) * delta[self.parts.public], len(examples))
         return Local({"model": row}, trained)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlooker.methods.trainer import Trainer
-from onlooker.models import Model, Parts
+from onlooker.methods.trainer import Asking
+from onlooker.models import Parts
 from onlooker.privacy.random import Source, Stream
 from onlooker.privacy.terms import Terms
 from onlooker.types import Examples, Row, Vector
+
+if TYPE_CHECKING:  # it needs torch, and a plan does not
+    from onlooker.models import Model
 
 Released = Mapping[str, Row | None]
 """What the channels of one group released, by kind of channel; None where nothing was."""
@@ -91,7 +94,7 @@ class Method(Protocol):
         """How often a round trains and shares within the group before it is summed under noise; 1 but for DP-OGL+."""
         ...
 
-    def local(self, trainer: Trainer, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Local:
+    def local(self, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Asking[Local]:
         """One client's half: from the public part that it received and the private part that it kept."""
         ...
 

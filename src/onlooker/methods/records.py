@@ -1,11 +1,15 @@
-"""Sums of gradients that are clipped one by one, for each record or each person: what DP-SGD rests on."""
+"""Sums of gradients that are clipped one by one, for each record or each person: what DP-SGD rests on.
+
+By `torch.autograd`, of weights that every record has a view of its own of: `torch.func.grad` would import torch's
+compiler, which takes as long as torch itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, vmap
 
 from onlooker.models import Model
 from onlooker.models.model import seeded
@@ -27,18 +31,18 @@ def clipped_sum(
     total = torch.zeros(model.size, dtype=torch.float64, device=device)
     weights = {name: value.to(device) for name, value in model.split(parameters).items()}
 
-    def loss(weights: dict[str, torch.Tensor], features: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        outputs = functional_call(model.module, weights, (features.unsqueeze(0),))
-        return model.losses(outputs, label.unsqueeze(0)).squeeze(0)
+    def output(weights: dict[str, torch.Tensor], features: torch.Tensor) -> torch.Tensor:
+        return functional_call(model.module, weights, (features.unsqueeze(0),)).squeeze(0)
 
-    gradients = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")
+    outputs = vmap(output, randomness="different")
     at_once = max(1, min(128, _GRADIENT_NUMBERS_AT_ONCE // model.size))
     with seeded(stream.seed()):
         for start in range(0, len(examples), at_once):
             features = torch.from_numpy(examples.features[start : start + at_once]).to(device)
             labels = torch.from_numpy(examples.labels[start : start + at_once]).to(device)
-            found = gradients(weights, features, labels)
-            rows = torch.cat([found[name].reshape(len(labels), -1) for name in weights], dim=1).double()
+            own = {name: _leaf(value.expand(len(labels), *value.shape)) for name, value in weights.items()}
+            found = _gradients(model.losses(outputs(own, features), labels), own)
+            rows = torch.cat([one.reshape(len(labels), -1) for one in found], dim=1).double()
             total += _sum_of_clipped(rows, clip)
     return total.cpu().numpy()
 
@@ -60,21 +64,27 @@ def clipped_sum_of_persons(
         device: where tensors live.
     """
     total = torch.zeros(model.size, dtype=torch.float64, device=device)
-    weights = {name: value.to(device) for name, value in model.split(parameters).items()}
-
-    def loss(weights: dict[str, torch.Tensor], features: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        return model.losses(functional_call(model.module, weights, (features,)), labels).sum()
-
+    weights = {name: _leaf(value.to(device)) for name, value in model.split(parameters).items()}
     with seeded(stream.seed()):
         for person in persons:
             gradient = torch.zeros_like(total)
             for start in range(0, len(person), _ROWS_AT_ONCE):
                 features = torch.from_numpy(person.features[start : start + _ROWS_AT_ONCE]).to(device)
                 labels = torch.from_numpy(person.labels[start : start + _ROWS_AT_ONCE]).to(device)
-                found = grad(loss)(weights, features, labels)
-                gradient += torch.cat([found[name].reshape(-1) for name in weights]).double()
+                losses = model.losses(functional_call(model.module, weights, (features,)), labels)
+                gradient += torch.cat([one.reshape(-1) for one in _gradients(losses, weights)]).double()
             total += _sum_of_clipped((gradient / len(person)).unsqueeze(0), clip)
     return total.cpu().numpy()
+
+
+def _leaf(weights: torch.Tensor) -> torch.Tensor:
+    """The same memory, as what derivatives are taken by."""
+    return weights.detach().requires_grad_()
+
+
+def _gradients(losses: torch.Tensor, weights: Mapping[str, torch.Tensor]) -> Sequence[torch.Tensor]:
+    """Of the sum of the losses by each of the weights; zeros by those that no loss depends on."""
+    return torch.autograd.grad(losses.sum(), list(weights.values()), materialize_grads=True)
 
 
 def _sum_of_clipped(rows: torch.Tensor, clip: float) -> torch.Tensor:

@@ -5,25 +5,20 @@ Every last layer is called "head", so that it can be named when a model is split
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
-from torch import nn
-
+from onlooker._check import one_of
 from onlooker.errors import ModelError
+from onlooker.models.layers import Layer, Network
 
 Shape = tuple[int, ...]
-Architecture = Callable[[Shape, int], nn.Module]
-"""From the shape of one row's features and the number of outputs to a network with fresh weights."""
+Architecture = Callable[[Shape, int], Network]
+"""From the shape of one row's features and the number of outputs to a network."""
 
 _HIDDEN = 64
 _NORMALISED_GROUPS = 32
 _EMBEDDING = 8
 _CHARACTER_HIDDEN = 128
-
-
-def _named(*layers: tuple[str, nn.Module]) -> nn.Sequential:
-    return nn.Sequential(OrderedDict(layers))
 
 
 def _features(shape: Shape) -> int:
@@ -33,22 +28,22 @@ def _features(shape: Shape) -> int:
     return product
 
 
-def logistic(shape: Shape, outputs: int) -> nn.Module:
+def logistic(shape: Shape, outputs: int) -> Network:
     """Logistic regression over the flattened features; linear regression, where the loss is squared."""
-    return _named(("flatten", nn.Flatten()), ("head", nn.Linear(_features(shape), outputs)))
+    return (Layer("flatten", "Flatten"), Layer("head", "Linear", (_features(shape), outputs)))
 
 
-def mlp(shape: Shape, outputs: int) -> nn.Module:
+def mlp(shape: Shape, outputs: int) -> Network:
     """One hidden layer of 64 units with ReLU over the flattened features."""
-    return _named(
-        ("flatten", nn.Flatten()),
-        ("hidden", nn.Linear(_features(shape), _HIDDEN)),
-        ("relu", nn.ReLU()),
-        ("head", nn.Linear(_HIDDEN, outputs)),
+    return (
+        Layer("flatten", "Flatten"),
+        Layer("hidden", "Linear", (_features(shape), _HIDDEN)),
+        Layer("relu", "ReLU"),
+        Layer("head", "Linear", (_HIDDEN, outputs)),
     )
 
 
-def cnn_ms_pafl(shape: Shape, outputs: int) -> nn.Module:
+def cnn_ms_pafl(shape: Shape, outputs: int) -> Network:
     """MS-PAFL's small network (section V-E): 5 x 5 convolutions with 8 and 16 filters, 64 hidden units.
 
     The paper says neither the padding nor the pooling: here none (VALID) and 2 x 2.
@@ -58,21 +53,21 @@ def cnn_ms_pafl(shape: Shape, outputs: int) -> nn.Module:
     """
     channels, height, width = _picture(shape, "cnn-ms-pafl", smallest=16)
     rows, columns = (((size - 4) // 2 - 4) // 2 for size in (height, width))
-    return _named(
-        ("conv1", nn.Conv2d(channels, 8, 5)),
-        ("relu1", nn.ReLU()),
-        ("pool1", nn.MaxPool2d(2)),
-        ("conv2", nn.Conv2d(8, 16, 5)),
-        ("relu2", nn.ReLU()),
-        ("pool2", nn.MaxPool2d(2)),
-        ("flatten", nn.Flatten()),
-        ("hidden", nn.Linear(16 * rows * columns, _HIDDEN)),
-        ("relu", nn.ReLU()),
-        ("head", nn.Linear(_HIDDEN, outputs)),
+    return (
+        Layer("conv1", "Conv2d", (channels, 8, 5)),
+        Layer("relu1", "ReLU"),
+        Layer("pool1", "MaxPool2d", (2,)),
+        Layer("conv2", "Conv2d", (8, 16, 5)),
+        Layer("relu2", "ReLU"),
+        Layer("pool2", "MaxPool2d", (2,)),
+        Layer("flatten", "Flatten"),
+        Layer("hidden", "Linear", (16 * rows * columns, _HIDDEN)),
+        Layer("relu", "ReLU"),
+        Layer("head", "Linear", (_HIDDEN, outputs)),
     )
 
 
-def cnn_feddecouple(shape: Shape, outputs: int) -> nn.Module:
+def cnn_feddecouple(shape: Shape, outputs: int) -> Network:
     """FedDecouple's network (section 5.2): 3 x 3 blocks of 64, 128, 256 channels, GroupNorm, 512 units.
 
     On CIFAR-10 that makes 2.47 million parameters, not the 6.5 million that the paper prints. It does not say
@@ -85,7 +80,7 @@ def cnn_feddecouple(shape: Shape, outputs: int) -> nn.Module:
     return _three_blocks(picture, (64, 128, 256), (512,), outputs, normalised=True)
 
 
-def cnn_dp_sgd(shape: Shape, outputs: int) -> nn.Module:
+def cnn_dp_sgd(shape: Shape, outputs: int) -> Network:
     """FedDecouple's network for DP-SGD and FedAvg (section 5.2): 3 x 3, 32, 64, 64 filters, 512 units.
 
     Raises:
@@ -94,7 +89,7 @@ def cnn_dp_sgd(shape: Shape, outputs: int) -> nn.Module:
     return _three_blocks(_picture(shape, "cnn-dp-sgd", smallest=8), (32, 64, 64), (512,), outputs)
 
 
-def cnn_opacus(shape: Shape, outputs: int) -> nn.Module:
+def cnn_opacus(shape: Shape, outputs: int) -> Network:
     """FedDecouple's network for Opacus (section 5.2): three blocks of two 3 x 3 convolutions, dropout, 512, 256 units.
 
     Blocks have 64, 128 and 256 channels. The paper says neither where in a block ReLU stands nor how much is dropped:
@@ -108,7 +103,7 @@ def cnn_opacus(shape: Shape, outputs: int) -> nn.Module:
     return _three_blocks(picture, (64, 128, 256), (512, 256), outputs, convolutions=2, dropped=0.25)
 
 
-def cnn_dp_ftrl(shape: Shape, outputs: int) -> nn.Module:
+def cnn_dp_ftrl(shape: Shape, outputs: int) -> Network:
     """FedDecouple's network for DP-FTRL (section 5.2): 3 x 3, 32, 64, 128 filters, 256 units.
 
     Raises:
@@ -117,7 +112,7 @@ def cnn_dp_ftrl(shape: Shape, outputs: int) -> nn.Module:
     return _three_blocks(_picture(shape, "cnn-dp-ftrl", smallest=8), (32, 64, 128), (256,), outputs)
 
 
-def cnn_common(shape: Shape, outputs: int) -> nn.Module:
+def cnn_common(shape: Shape, outputs: int) -> Network:
     """One network for all methods, for the controlled comparison that FedDecouple leaves open (section 7.2).
 
     3 x 3, 16, 32, 64 filters, and the classes straight from them: the shape of `cnn-dp-sgd` and `cnn-dp-ftrl`, without
@@ -140,28 +135,28 @@ def _three_blocks(
     convolutions: int = 1,
     normalised: bool = False,
     dropped: float = 0.0,
-) -> nn.Module:
+) -> Network:
     """Three blocks of convolutions that halve the picture, layers of hidden units, and the classes."""
     channels, height, width = shape
-    layers: list[tuple[str, nn.Module]] = []
+    layers: list[Layer] = []
     for block, filters in enumerate(widths, start=1):
         for letter in "ab"[:convolutions]:
             name = f"{block}{letter}" if convolutions > 1 else f"{block}"
-            layers.append((f"conv{name}", nn.Conv2d(channels, filters, 3, padding=1)))
+            layers.append(Layer(f"conv{name}", "Conv2d", (channels, filters, 3, 1, 1)))
             if normalised:
-                layers.append((f"norm{name}", nn.GroupNorm(_NORMALISED_GROUPS, filters)))
-            layers.append((f"relu{name}", nn.ReLU()))
+                layers.append(Layer(f"norm{name}", "GroupNorm", (_NORMALISED_GROUPS, filters)))
+            layers.append(Layer(f"relu{name}", "ReLU"))
             channels = filters
-        layers.append((f"pool{block}", nn.MaxPool2d(2)))
+        layers.append(Layer(f"pool{block}", "MaxPool2d", (2,)))
         if dropped:
-            layers.append((f"dropout{block}", nn.Dropout(dropped)))
-    layers.append(("flatten", nn.Flatten()))
+            layers.append(Layer(f"dropout{block}", "Dropout", (dropped,)))
+    layers.append(Layer("flatten", "Flatten"))
     size = channels * (height // 8) * (width // 8)
     for number, units in enumerate(hidden, start=1):
         name = f"{number}" if len(hidden) > 1 else ""
-        layers += [(f"hidden{name}", nn.Linear(size, units)), (f"hidden{name}-relu", nn.ReLU())]
+        layers += [Layer(f"hidden{name}", "Linear", (size, units)), Layer(f"hidden{name}-relu", "ReLU")]
         size = units
-    return _named(*layers, ("head", nn.Linear(size, outputs)))
+    return (*layers, Layer("head", "Linear", (size, outputs)))
 
 
 def _picture(shape: Shape, name: str, smallest: int) -> tuple[int, int, int]:
@@ -174,17 +169,17 @@ def _picture(shape: Shape, name: str, smallest: int) -> tuple[int, int, int]:
     return channels, height, width
 
 
-def character_mlp(shape: Shape, outputs: int, symbols: int) -> nn.Module:
+def character_mlp(shape: Shape, outputs: int, symbols: int) -> Network:
     """The next symbol from the last ones: embeddings of 8, joined, and 128 hidden units with ReLU.
 
     Reference: Bengio et al. (2003), "A neural probabilistic language model".
     """
-    return _named(
-        ("embedding", nn.Embedding(symbols, _EMBEDDING)),
-        ("flatten", nn.Flatten()),
-        ("hidden", nn.Linear(_features(shape) * _EMBEDDING, _CHARACTER_HIDDEN)),
-        ("relu", nn.ReLU()),
-        ("head", nn.Linear(_CHARACTER_HIDDEN, outputs)),
+    return (
+        Layer("embedding", "Embedding", (symbols, _EMBEDDING)),
+        Layer("flatten", "Flatten"),
+        Layer("hidden", "Linear", (_features(shape) * _EMBEDDING, _CHARACTER_HIDDEN)),
+        Layer("relu", "ReLU"),
+        Layer("head", "Linear", (_CHARACTER_HIDDEN, outputs)),
     )
 
 
@@ -200,3 +195,28 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "cnn-common": cnn_common,
 }
 """Networks whose features are numbers, by the name that a configuration gives them."""
+
+_CHARACTER_MLP = "character-mlp"
+NAMES = (*ARCHITECTURES, _CHARACTER_MLP)
+"""The networks that come with Onlooker."""
+
+
+def network_of(name: str, shape: Shape, outputs: int, symbols: int) -> Network:
+    """The network called `name`, for features that are numbers (`symbols` = 0) or one of so many symbols.
+
+    Raises:
+        TermsError: if the name is not known.
+        ModelError: if the network cannot read such features.
+    """
+    one_of(NAMES, **{"model.name": name})
+    if name == _CHARACTER_MLP:
+        if not symbols:
+            raise _unreadable(name, "numbers", f"choose one of {', '.join(ARCHITECTURES)}")
+        return character_mlp(shape, outputs, symbols)
+    if symbols:
+        raise _unreadable(name, "symbols", f"choose {_CHARACTER_MLP}")
+    return ARCHITECTURES[name](shape, outputs)
+
+
+def _unreadable(name: str, kind: str, remedy: str) -> ModelError:
+    return ModelError(f'model.name = "{name}" cannot read features that are {kind}; {remedy}.')

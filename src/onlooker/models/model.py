@@ -18,27 +18,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from onlooker.errors import ModelError
+from onlooker.models.layers import Parameter
 from onlooker.types import Array, Examples, Task
 
-
-@dataclass(frozen=True)
-class Parameter:
-    """Where one trainable tensor lies in the flat vector: from `offset`, in row-major order.
-
-    Attributes:
-        name: its name in the module, such as "head.weight".
-        shape: its shape.
-        offset: its first place in the vector.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    offset: int
-
-    @property
-    def size(self) -> int:
-        """How many places it takes."""
-        return int(np.prod(self.shape, dtype=np.int64))
+_CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +131,9 @@ def layout_of(module: nn.Module) -> tuple[Parameter, ...]:
     return tuple(layout)
 
 
-def evaluate(model: Model, vector: Array, examples: Examples, batch_size: int = 1024) -> dict[str, float]:
+def evaluate(
+    model: Model, vector: Array, examples: Examples, batch_size: int = 1024, device: torch.device = _CPU
+) -> dict[str, float]:
     """How well the weights do on labelled rows, with the module in evaluation mode.
 
     Args:
@@ -156,11 +141,12 @@ def evaluate(model: Model, vector: Array, examples: Examples, batch_size: int = 
         vector: `float32[d]`.
         examples: at least one row.
         batch_size: rows at a time; it does not change the result beyond rounding.
+        device: where it is computed.
 
     Returns:
         "loss", the mean over rows; and "accuracy" (0 to 1), or "mean-absolute-error" for regression.
     """
-    losses, scores = score(model, vector, examples, batch_size)
+    losses, scores = score(model, vector, examples, batch_size, device)
     return {"loss": float(losses.mean()), score_name(model): float(scores.mean())}
 
 
@@ -170,10 +156,10 @@ def score_name(model: Model) -> str:
 
 
 def score(
-    model: Model, vector: Array, examples: Examples, batch_size: int = 1024
+    model: Model, vector: Array, examples: Examples, batch_size: int = 1024, device: torch.device = _CPU
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The loss of each row and whether it is right (or its absolute error), `float64[n]` each."""
-    module = model.fresh(vector).eval()
+    module = model.fresh(vector).to(device).eval()
     if model.channels_last:
         lay_out(module)
     losses: list[Tensor] = []
@@ -181,12 +167,12 @@ def score(
     with torch.inference_mode():
         for start in range(0, len(examples), batch_size):
             rows = slice(start, start + batch_size)
-            features = torch.as_tensor(examples.features[rows])
+            features = torch.as_tensor(examples.features[rows]).to(device)
             outputs = module(laid_out(features) if model.channels_last else features)
-            labels = torch.as_tensor(examples.labels[rows])
+            labels = torch.as_tensor(examples.labels[rows]).to(device)
             losses.append(model.losses(outputs, labels).double())
             scores.append(_scores(model.task, outputs, labels).double())
-    return torch.cat(losses).numpy(), torch.cat(scores).numpy()
+    return torch.cat(losses).numpy(force=True), torch.cat(scores).numpy(force=True)
 
 
 def lay_out(module: nn.Module) -> None:

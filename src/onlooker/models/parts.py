@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlooker.errors import ConfigError
-from onlooker.models.model import Parameter
+from onlooker.models.layers import Parameter
 from onlooker.privacy.random import Stream
 
 Places = NDArray[np.int64]

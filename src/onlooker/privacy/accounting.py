@@ -188,9 +188,8 @@ def _distribution_epsilon(rounds: Rounds, delta: float, interval: float, log_tai
     lost = _ROUNDING * count
     if lost > _ROUNDING_SHARE * delta or count > _MOST_ROUNDS or interval > _WIDEST:
         return math.inf
-    with np.errstate(all="ignore"):  # of overflow in bounds on tails that the library then does not use
-        whole = composed(rounds, interval, log_tail)
-    epsilon = float(whole.get_epsilon_for_delta(delta - lost))
+    with np.errstate(all="ignore"):  # of overflow, in bounds on tails that are not used, and to an infinite epsilon
+        epsilon = float(composed(rounds, interval, log_tail).get_epsilon_for_delta(delta - lost))
     return math.inf if math.isnan(epsilon) else epsilon
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING, Context, Decimal
+from functools import cache
 from typing import Any, TypeAlias, cast
 
 from dp_accounting import DpEvent
@@ -80,15 +81,20 @@ def least_noise(spent: Callable[[float], float], epsilon: float, delta: float) -
     _check.positive(privacy__epsilon=epsilon)
     _check.probability(privacy__delta=delta)
 
-    def excess(z: float) -> float:
+    @cache
+    def excess_at(z: Decimal) -> float:
         """The log of the largest epsilon over the target, within bounds: 0 or less where z will do."""
-        largest = spent(z)
+        largest = spent(float(z))
         return max(-_STEEP, min(_STEEP, math.log(largest / epsilon))) if largest > 0 else -_STEEP
 
+    def excess(z: float) -> float:
+        """The same at the next number of seven digits: the last steps of a search meet one that was priced before."""
+        return excess_at(_SEVEN_DIGITS.create_decimal_from_float(z))
+
     z = _SEVEN_DIGITS.create_decimal_from_float(_root(excess, *_bracket(excess, epsilon, delta)))
-    while excess(float(z)) > 0:
+    while excess_at(z) > 0:
         z = _SEVEN_DIGITS.next_plus(z)
-    while excess(float(before := _SEVEN_DIGITS.next_minus(z))) <= 0:
+    while excess_at(before := _SEVEN_DIGITS.next_minus(z)) <= 0:
         z = before
     return float(z)
 
@@ -122,9 +128,13 @@ def _bracket(excess: Callable[[float], float], epsilon: float, delta: float) -> 
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where the function changes sign, to one part in 10^8, found on a logarithmic scale."""
+    """About where the function changes sign, found on a logarithmic scale.
+
+    The tolerance is a few steps of the last of seven digits: within fewer the function is flat, and a search would
+    halve what it cannot tell apart.
+    """
 
     def of_log(log_z: float) -> float:
         return function(math.exp(log_z))
 
-    return math.exp(cast(Any, optimize).brentq(of_log, math.log(low), math.log(high), xtol=1e-8))
+    return math.exp(cast(Any, optimize).brentq(of_log, math.log(low), math.log(high), xtol=4e-6))

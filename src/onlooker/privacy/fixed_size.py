@@ -27,16 +27,13 @@ convex functions, they are convex. For g < 1 use H_g(P || Q) = 1 - g + g H_(1/g)
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
-from dp_accounting.pld.pld_pmf import PLDPmf, create_pmf_pessimistic_connect_dots_fixed_gap
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
-from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import stats
 
-Floats: TypeAlias = NDArray[np.float64]
+from onlooker.privacy.curves import Floats, alone, alone_loss, distribution, grid, log_excess, log_phi, reach
 
 
 def zeroed(rate: float, shift: float, interval: float, log_tail: float) -> PrivacyLossDistribution:
@@ -46,9 +43,9 @@ def zeroed(rate: float, shift: float, interval: float, log_tail: float) -> Priva
     from x: the curve of (1-q) N(0) + q N(C) against N(0), which is what happens where everyone sends C. `interval`
     lies between the losses; at the last, at most e^`log_tail` of the curves is left.
     """
-    losses = _grid(_poisson(rate, shift, 2.0, log_tail), interval)
-    forward, backward = opposed(losses, rate, shift), _curve(_poisson(rate, shift, 1.0, log_tail), losses)
-    return PrivacyLossDistribution(_distribution(forward, backward, losses), _distribution(backward, forward, losses))
+    losses = grid(alone_loss(rate, shift, 2.0, log_tail), interval)
+    forward, backward = opposed(losses, rate, shift), alone(losses, rate, shift)
+    return PrivacyLossDistribution(distribution(forward, backward, losses), distribution(backward, forward, losses))
 
 
 def replaced(rate: float, shift: float, interval: float, log_tail: float) -> PrivacyLossDistribution:
@@ -57,10 +54,9 @@ def replaced(rate: float, shift: float, interval: float, log_tail: float) -> Pri
     So both curves are q H_gamma(N(2C) || N(0)). They are those of Zhu, Dong and Wang (2022) for sampling without
     replacement.
     """
-    poisson = _poisson(rate, shift, 2.0, log_tail)
-    losses = _grid(poisson, interval)
-    curve = _curve(poisson, losses)
-    return PrivacyLossDistribution(_distribution(curve, curve, losses))
+    losses = grid(alone_loss(rate, shift, 2.0, log_tail), interval)
+    curve = alone(losses, rate, 2 * shift)
+    return PrivacyLossDistribution(distribution(curve, curve, losses))
 
 
 def counted(
@@ -74,14 +70,13 @@ def counted(
     displaced: the row stands against its neighbour alone.
     """
     rates, weights, left = _counts(population, rate, log_tail)
-    reach = max((_poisson(one, shift, 2.0, log_tail) for one in rates), key=_reach)
-    losses = _grid(reach, interval)
+    losses = grid(max((alone_loss(one, shift, 2.0, log_tail) for one in rates), key=reach), interval)
     forward, backward = np.full(len(losses), left), np.full(len(losses), left)
     for one, weight in zip(rates, weights, strict=True):
-        small = _curve(_poisson(one, shift, 1.0 if zeroed else 2.0, log_tail), losses)
+        small = alone(losses, one, shift if zeroed else 2 * shift)
         forward += weight * (opposed(losses, one, shift) if zeroed and one < 1 else small)
         backward += weight * small
-    return PrivacyLossDistribution(_distribution(forward, backward, losses), _distribution(backward, forward, losses))
+    return PrivacyLossDistribution(distribution(forward, backward, losses), distribution(backward, forward, losses))
 
 
 _POINTS = 64
@@ -105,10 +100,6 @@ def _counts(population: int, rate: float, log_tail: float) -> tuple[list[float],
     return (points[drawn] / population).tolist(), weights[drawn].tolist(), left
 
 
-def _reach(poisson: GaussianPrivacyLoss) -> float:
-    return cast(float, poisson.connect_dots_bounds().epsilon_upper)
-
-
 def opposed(losses: Floats, rate: float, shift: float) -> Floats:
     """The curve of (1-q) N(0) + q N(2C) against (1-q) N(0) + q N(C), where all others send -C and the subject C.
 
@@ -116,42 +107,10 @@ def opposed(losses: Floats, rate: float, shift: float) -> Floats:
     or more; all in logs, without overflow.
     """
     stay, go = math.log1p(-rate), math.log(rate)
-    with np.errstate(divide="ignore"):
-        excess = losses + np.log(-np.expm1(-losses))  # log(g - 1)
+    excess = log_excess(losses)
     linear = losses - shift**2 / 2
     root = np.logaddexp(2 * linear, math.log(4) + stay - go + excess - 2 * shift**2) / 2
     cut = (2 * shift**2 - math.log(2) + np.logaddexp(linear, root)) / shift
-    gained = go + _log_phi(2 * shift - cut)
-    lost = np.logaddexp(stay + excess + _log_phi(-cut), go + losses + _log_phi(shift - cut))
+    gained = go + log_phi(2 * shift - cut)
+    lost = np.logaddexp(stay + excess + log_phi(-cut), go + losses + log_phi(shift - cut))
     return np.exp(gained) * -np.expm1(np.minimum(0.0, lost - gained))
-
-
-def _poisson(rate: float, shift: float, distance: float, log_tail: float) -> GaussianPrivacyLoss:
-    """A row of norm `distance` C against nothing, whose curve is q H_gamma(N(distance C) || N(0))."""
-    return GaussianPrivacyLoss(
-        1 / shift,
-        distance,
-        log_mass_truncation_bound=log_tail,
-        sampling_prob=rate,
-        adjacency_type=AdjacencyType.REMOVE,
-    )
-
-
-def _curve(poisson: GaussianPrivacyLoss, losses: Floats) -> Floats:
-    return cast(Floats, cast(Any, poisson).get_delta_for_epsilon(losses))
-
-
-def _grid(poisson: GaussianPrivacyLoss, interval: float) -> Floats:
-    """Losses from 0 to the largest that counts."""
-    return interval * np.arange(2 + math.floor(_reach(poisson) / interval), dtype=np.float64)
-
-
-def _distribution(curve: Floats, reverse: Floats, losses: Floats) -> PLDPmf:
-    """From a curve at losses of 0 and above, and below from the reverse one."""
-    below = -np.expm1(-losses[:0:-1]) + np.exp(-losses[:0:-1]) * reverse[:0:-1]
-    last = len(losses) - 1
-    return create_pmf_pessimistic_connect_dots_fixed_gap(float(losses[1]), -last, last, np.concatenate((below, curve)))
-
-
-def _log_phi(x: Floats) -> Floats:
-    return cast(Floats, special.log_ndtr(x))

@@ -16,7 +16,7 @@ from dp_accounting.pld.pld_pmf import DensePLDPmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_gaussian_mechanism
 from scipy import special
 
-from onlooker.privacy import fixed_size
+from onlooker.privacy import curves, fixed_size
 from onlooker.privacy.rounds import Round, Rounds
 
 _FINENESS = 20
@@ -57,11 +57,13 @@ def intervals(rounds: Rounds, log_tail: int) -> tuple[float, float]:
 
 def _distribution(round: Round, interval: float, log_tail: int) -> PrivacyLossDistribution:
     if round.kind in ("fixed-size", "fixed-size-replaced"):
-        curves = fixed_size.zeroed if round.kind == "fixed-size" else fixed_size.replaced
-        return curves(round.rate, round.shift, interval, log_tail)
+        made = fixed_size.zeroed if round.kind == "fixed-size" else fixed_size.replaced
+        return made(round.rate, round.shift, interval, log_tail)
     if round.kind in ("counted", "counted-replaced"):
         opposed = round.kind == "counted"
         return fixed_size.counted(round.population, round.rate, round.shift, opposed, interval, log_tail)
+    if round.kind == "poisson":
+        return curves.poisson(round.rate, round.shift, interval, log_tail)
     return from_gaussian_mechanism(
         1 / round.shift,
         value_discretization_interval=interval,

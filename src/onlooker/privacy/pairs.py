@@ -64,11 +64,10 @@ def pair_of(terms: Terms, subject: int, observers: str, rounds: int, delta: floa
     path = shortest(groups, subject, seen)
     if isinstance(event, NoOpDpEvent):
         return Pair(Price(0.0, delta, "rdp"), 0, 0, path)
-    noiseless = any(channel.mechanism.noise_multiplier == 0 for channel in terms.channels)
-    if noiseless or terms.adjacency != "zero-out" or seen >= set(groups.groups_of(subject)):
+    if not by_theorems(terms) or seen >= set(groups.groups_of(subject)):
         exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
         releases = sum(reach(groups, groups.first_like(subject), seen, rounds, state_of(terms)).values())
-        return Pair(exact, releases, 1 if releases else 0, path)
+        return Pair(exact, releases, 1, path)
     if terms.within == "shared" and terms.interval > 1:
         printed = _as_printed(terms, groups, subject, seen, rounds, delta)
         exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
@@ -82,6 +81,15 @@ def pair_of(terms: Terms, subject: int, observers: str, rounds: int, delta: floa
         if exact.epsilon < best.epsilon:
             return Pair(exact, releases, 1, path)
     return Pair(best, releases, found.theorem, path)
+
+
+def by_theorems(terms: Terms) -> bool:
+    """True where theorems 2 to 4 apply: every sum has noise, Gaussian in all its digits, and rows stand against none.
+
+    What inexact noise costs is paid for out of delta, which only an event's price does (rule 8).
+    """
+    noisy = all(channel.mechanism.noise_multiplier > 0 for channel in terms.channels)
+    return noisy and terms.adjacency == "zero-out" and terms.sampler_error() == 0
 
 
 def decided(terms: Terms, subject: int, seen: frozenset[int], rounds: int, delta: float) -> Decision:

@@ -8,6 +8,7 @@ from onlooker import _check
 from onlooker.errors import TermsError, UnpricedError
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.composition import refuse_unpriced
+from onlooker.privacy.matrix import Correlated
 from onlooker.privacy.rounding import LEAST_ADDED_SIGMA
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.topology import Groups
@@ -54,6 +55,17 @@ def _refuse_topology(terms: Terms) -> None:
         )
     if terms.channels and len(terms.channels) != terms.groups:
         raise TermsError(f"{terms.groups} groups need a channel each, not {len(terms.channels)}.")
+    if any(isinstance(channel.mechanism, Correlated) for channel in terms.channels):
+        raise UnpricedError(
+            "noise that is correlated over rounds has no price in groups, whose theorems need fresh noise in every "
+            'round; write privacy.mechanism = "gaussian".'
+        )
+    # What a client keeps would carry sums without noise into later intervals, past the subject's coin and the cut.
+    if terms.within == "shared" and terms.interval > 1 and terms.training.keeps != "nothing":
+        raise UnpricedError(
+            "clients that keep a part of the model have no price in groups that share sums without noise within an "
+            'interval; leave out [split], or use "dp-ogl-plus-isolated".'
+        )
 
 
 def _refuse_counted(terms: Terms) -> None:

@@ -163,6 +163,8 @@ def sender_of(
     own: tuple[float, ...] | None = None,
 ) -> Sender:
     """One client of this membership, and the graph without it."""
+    if not membership:
+        raise TermsError("the subject is in no group; name a client that groups.members lists.")
     multipliers = facts.multipliers if own is None else own
     if len(facts.rates) != len(groups.members) or len(multipliers) != len(groups.members):
         raise TermsError(

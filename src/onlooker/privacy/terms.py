@@ -220,7 +220,7 @@ class Terms:
         """The total variation that all noise samplers leave over the run."""
         return sum(channel.sampler_error(self.rounds) for channel in self.channels)
 
-    @property
+    @functools.cached_property
     def shared(self) -> Shared | None:
         """The auxiliary servers, where there are any."""
         summations = [channel.summation for channel in self.channels if isinstance(channel.summation, Shared)]

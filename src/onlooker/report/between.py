@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onlooker.privacy import overlap_matrix
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.overlap import Path, shortest
-from onlooker.privacy.pairs import facts_of, pair_of
+from onlooker.privacy.pairs import by_theorems, facts_of, pair_of
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.topology import Groups
 
@@ -103,10 +103,9 @@ def _kinds(terms: Terms) -> list[tuple[int, ...]]:
 
 def _is_by_theorems(terms: Terms) -> bool:
     """True where Rényi's divergences bound every pair, so that the matrix of all of them says the same or more."""
-    noisy = all(channel.mechanism.noise_multiplier > 0 for channel in terms.channels)
     hosted = bool(terms.shared and terms.shared.hosted_by)
     printed = terms.within == "shared" and terms.interval > 1
-    return noisy and not hosted and not printed and terms.adjacency == "zero-out"
+    return by_theorems(terms) and not hosted and not printed
 
 
 def _pair(row: Sequence[int], column: Sequence[int]) -> tuple[int, int] | None:

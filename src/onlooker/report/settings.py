@@ -13,6 +13,10 @@ from onlooker.report.facts import Facts, table
 Labelled: TypeAlias = list[tuple[str, str]]
 
 UNKNOWN = "not recorded"
+_ELIDED = (
+    "not cut in this simulation: rows were added whole, which gives the same sums, noise and release to the bit; "
+    'engine.shares = "cut" cuts them'
+)
 
 
 def settings(facts: Facts) -> Labelled:
@@ -34,7 +38,23 @@ def settings(facts: Facts) -> Labelled:
         ("Persons" if terms.unit == "person" else "Records", _records_drawn(terms)),
         *channels.noise(facts),
         ("Target epsilon", _target(facts)),
+        *_computed(environment),
     ]
+
+
+def _computed(environment: Mapping[str, Any]) -> Labelled:
+    """Who computed the clients, and what was left out because it changes no sum."""
+    engine = table(environment, "engine")
+    if not engine:
+        return []
+    workers = _known(engine, "workers")
+    by = (
+        "one client after another"
+        if engine.get("name") == "loop"
+        else f"{workers} workers, {_known(engine, 'trainer')} steps"
+    )
+    shares = [("Shares", _ELIDED)] if engine.get("elided") else []
+    return [("Computed by", by), *shares]
 
 
 def _clients_drawn(terms: Terms) -> str:

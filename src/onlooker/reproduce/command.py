@@ -12,12 +12,9 @@ import typer
 
 from onlooker import _check
 from onlooker.errors import ConfigError
-from onlooker.reproduce.catalogue import FORMULAS, available, needs_data
-from onlooker.reproduce.runs import Runs
-from onlooker.reproduce.scale import Scale, Size
-from onlooker.reproduce.write import write
+from onlooker.reproduce.scale import PAPERS, Scale, Size
 
-_PAPER = typer.Argument(help=f"One of {', '.join(FORMULAS)}.", show_default=False)
+_PAPER = typer.Argument(help=f"One of {', '.join(PAPERS)}.", show_default=False)
 _RUNS = typer.Option("--runs", help="A folder to keep finished runs in, for figures that share them.")
 
 
@@ -33,7 +30,11 @@ def reproduce(
     processes: Annotated[int, typer.Option("--processes", help="How many runs at a time.")] = 1,
 ) -> None:
     """Draw a paper's figures and tables anew, what holds beside what is printed; the folder is the last line."""
-    _check.one_of(FORMULAS, paper=paper)
+    _check.one_of(PAPERS, paper=paper)
+    from onlooker.reproduce.catalogue import available  # with all that trains and draws
+    from onlooker.reproduce.runs import Runs
+    from onlooker.reproduce.write import write
+
     _check.at_least(1, processes=processes)
     folder = out or Path("reproduced") / paper
     scale = Scale(_size(quick, paper_size), root)
@@ -54,6 +55,8 @@ def _size(quick: bool, paper_size: bool) -> Size:
 
 def _chosen(paper: str, figure: int | None, table: int | None, scale: Scale, there: Sequence[str]) -> list[str]:
     """The names that are asked for, all of which there are."""
+    from onlooker.reproduce.catalogue import needs_data
+
     asked = [f"{kind}-{number}" for kind, number in (("figure", figure), ("table", table)) if number is not None]
     for name in asked:
         if name not in there:

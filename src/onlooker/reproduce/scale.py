@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+PAPERS = ("ms-pafl", "dp-ogl", "feddecouple")
+"""What can be reproduced."""
 Size: TypeAlias = Literal["quick", "study", "paper"]
 
 

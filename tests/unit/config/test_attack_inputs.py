@@ -62,6 +62,10 @@ SETTINGS = {
     "no table": (".rounds=2", '""'),
     "two keys in one": ("task.rounds=2\nseed=3", "one --set for each"),
     "a value on two lines": ("task.rounds=1\n2", "task.rounds"),
+    "a trainer of nothing": ("engine.trainer=fast", "engine.trainer"),
+    "a trainer of other networks": ("engine.trainer=flat-channels-last", "engine.trainer"),
+    "workers beyond counting": ("engine.workers=99999", "engine.workers"),
+    "an engine of nobody": ("engine.name=warp", "engine.name"),
     "records beyond counting": ("data.expected-records=99999999999999", None),
 }
 

@@ -160,6 +160,8 @@ WRONG = {
     "realised divisor": (["privacy.divisor=realised"], ["privacy.divisor", "realised"]),
     "unknown mechanism": (["privacy.mechanism=laplace"], ["privacy.mechanism", "laplace"]),
     "inexact noise": (["privacy.mechanism=float-gaussian"], ["privacy.delta", "sampler"]),
+    "data that end the program": (["data.name=sys:exit"], ["data.name", "SystemExit"]),
+    "a model that ends the program": (["model.name=sys:exit"], ["model.name", "SystemExit"]),
     "bad setting": (["rounds"], ["--set", "rounds"]),
     "no guarantee to calibrate": (
         ['privacy.observers=["aux:0+aux:1"]', "privacy.epsilon=8.0"],
@@ -199,6 +201,16 @@ def test_the_line_is_named(tmp_path, monkeypatch):
     assert "run.toml, line 8: " in result.stderr
     result = invoke(tmp_path, monkeypatch, GOOD.replace("rounds = 2", 'rounds = "two"'))
     assert "run.toml, line 4: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    "setting", ["task.rounds=two", "task.cleints=1", "sampling.clients.rate=[x]", "sampling.clients.rate=[0.5,true]"]
+)
+def test_a_wrong_option_is_not_blamed_on_a_line(tmp_path, monkeypatch, setting):
+    result = invoke(tmp_path, monkeypatch, GOOD, "--set", setting)
+    assert "error: --set: " in result.stderr and ", line " not in result.stderr
+    result = invoke(tmp_path, monkeypatch, GOOD.replace("rounds = 2", 'rounds = "two"'), "--set", "privacy.clip=2.0")
+    assert "run.toml, line 4: task.rounds" in result.stderr
 
 
 def test_a_file_that_is_not_there_or_not_toml(tmp_path, monkeypatch):

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
-from onlooker.data import DataSettings, Federation, describe, load
+from onlooker.data import DataSettings, Federation, describe, images, load
 from onlooker.errors import DataError, OnlookerError
 from onlooker.privacy.random import Seeded, System
 from onlooker.types import Examples
@@ -65,6 +66,26 @@ def test_digits_are_split_and_dealt_by_the_source_alone() -> None:
     assert fingerprint(load(settings, System())) != fingerprint(federation)
     pixels = np.concatenate([federation.test.features, *(client.features for client in federation.clients)])
     assert sorted(np.unique(pixels)) == [value / 8 - 1 for value in range(17)]
+
+
+def test_digits_are_those_that_scikit_learn_loads() -> None:
+    bunch = load_digits()
+    federation = load(DataSettings("digits", None, 10), SOURCE)
+    rows = [
+        (one.features[i].ravel(), one.labels[i])
+        for one in (*federation.clients, federation.test)
+        for i in range(len(one))
+    ]
+    found = sorted((*((pixels + 1) * 8).tolist(), int(label)) for pixels, label in rows)
+    assert found == sorted(
+        (*pixels.tolist(), int(label)) for pixels, label in zip(bunch.data, bunch.target, strict=True)
+    )
+
+
+def test_digits_that_are_gone_are_missed_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "_DIGITS", "sklearn/no such file")
+    with pytest.raises(DataError, match='data.name = "digits".*no such file.*install scikit-learn anew'):
+        load(DataSettings("digits", None, 10), SOURCE)
 
 
 def test_a_partition_never_changes_which_rows_are_for_the_test() -> None:

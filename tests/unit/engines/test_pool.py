@@ -51,10 +51,10 @@ class Failing:
     def __reduce__(self):
         return Failing, (self.method, self.fails)
 
-    def local(self, trainer, received, kept, examples, stream):
+    def local(self, received, kept, examples, stream):
         if len(examples) == len(self.fails[0]) and np.array_equal(examples.labels, self.fails[0].labels):
             self.fails[1]()
-        return self.method.local(trainer, received, kept, examples, stream)
+        return (yield from self.method.local(received, kept, examples, stream))
 
 
 def failing(study, client, how):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from onlooker.methods.records import clipped_sum
-from onlooker.models import NAMES, build
+from onlooker.models import NAMES, build, outline
 from onlooker.privacy.random import Seeded
 from onlooker.types import Examples
 
@@ -31,6 +31,18 @@ def test_the_table_says_what_is_built() -> None:
     for name, (_, _, cifar10, mnist) in table.items():
         assert build(name, CIFAR10, 10, "classification").size == int(cifar10.replace(",", ""))
         assert build(name, MNIST, 10, "classification").size == int(mnist.replace(",", ""))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_outline_says_what_torch_registers(name: str) -> None:
+    symbols, shapes = (65, [(80,)]) if name == "character-mlp" else (0, [CIFAR10, MNIST, (1, 16, 17)])
+    for shape in shapes:
+        module = build(name, shape, 7, "classification", symbols).module
+        said = outline(name, shape, 7, "classification", symbols)
+        assert [(one.name, one.shape) for one in said] == [
+            (name, tuple(tensor.shape)) for name, tensor in module.named_parameters()
+        ]
+        assert [one.offset for one in said] == np.cumsum([0, *(one.size for one in said)])[:-1].tolist()
 
 
 def test_what_is_printed_is_not_what_the_layers_come_to() -> None:

@@ -308,3 +308,11 @@ def test_dropped_orders_are_not_spoken_of(caplog):
 
 def test_a_price_can_be_written_down():
     assert json.loads(json.dumps(vars(price(plain(2.0), 1e-5, "zero-out"))))["accountant"] == "pld"
+
+
+def test_losses_beyond_what_floats_hold_go_to_renyi_without_a_warning():
+    sampled, whole = (
+        price(SelfComposedDpEvent(event, 265), 1e-8, "replace-one")
+        for event in (PoissonSampledDpEvent(0.673, GaussianDpEvent(0.5)), GaussianDpEvent(0.5))
+    )
+    assert sampled.accountant == "rdp" and 100 < sampled.epsilon < whole.epsilon

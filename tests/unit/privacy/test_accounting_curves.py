@@ -11,6 +11,7 @@ from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPriv
 from scipy.stats import norm
 
 from onlooker.privacy import accounting, losses
+from onlooker.privacy.curves import alone, missed
 from onlooker.privacy.rounds import Round
 
 INTERVAL = 0.01
@@ -114,6 +115,30 @@ def test_how_far_the_library_s_curves_are_too_low(rate, z):
         at = [float(loss) for loss in np.linspace(0.0, 3 * rate / z, 101)]
         low = [float(_remove(rate, z, loss) - mechanism.get_delta_for_epsilon(loss)) for loss in at]
     assert 1e-17 < max(low) < accounting._ROUNDING
+
+
+@pytest.mark.parametrize(("rate", "z"), [(0.5, 1.0), (0.1, 20.0), (1e-3, 0.7), (0.97, 0.2), (1e-5, 5.0)])
+def test_our_curves_are_too_low_by_less_than_what_is_charged(rate, z):
+    """At losses that count, and for the other direction beyond the largest that there is."""
+    at, most = np.linspace(0.0, 3 * rate / z, 51), -np.log1p(-rate)
+    back = np.linspace(0.0, 1.1 * most, 51)
+    with mpmath.workdps(40):
+        forth = [_remove(rate, z, loss) - found for loss, found in zip(at, alone(at, rate, 1 / z), strict=True)]
+        reverse = [_add(rate, z, loss) - found for loss, found in zip(back, missed(back, rate, 1 / z), strict=True)]
+        wrong = [_remove(rate, z, loss) - found for loss, found in zip(at, alone(at, rate, 0.999 / z), strict=True)]
+    assert max(*forth, *reverse) < accounting._ROUNDING < max(wrong)
+    assert min(*forth, *reverse) > -1e-15
+    assert missed(np.array([0.99 * most, 1.01 * most]), rate, 1 / z).tolist()[1] == 0
+
+
+def _add(rate: float, z: float, loss: float) -> mpmath.mpf:
+    """The curve of N(0) against (1-q) N(0) + q N(1/z)."""
+    q, shift, g = mpmath.mpf(rate), 1 / mpmath.mpf(z), mpmath.e ** mpmath.mpf(loss)
+    left = 1 - g * (1 - q)
+    if left <= 0:
+        return mpmath.mpf(0)
+    cut = mpmath.log(left / (g * q)) / shift + shift / 2
+    return left * mpmath.ncdf(cut) - g * q * mpmath.ncdf(cut - shift)
 
 
 def _remove(rate: float, z: float, loss: float) -> mpmath.mpf:

@@ -348,6 +348,58 @@ def test_one_norm_covers_all_layers() -> None:
         clip(layers, -1.0)
 
 
+def test_the_last_unit_over_the_bound_is_taken_back():
+    """Sixty-five coordinates just above a half would be 65 squared units where 64.5 are allowed."""
+    grid = Grid(1.0, 4, 32)
+    bound = 8.03 / 16
+    row = np.full(65, 0.501 / 16)
+    assert np.rint(row * 16).sum() == 65 and np.linalg.norm(row) < bound * 0.7
+    encoded = grid.encode_row(row, bound)
+    assert squared_norm(encoded) <= squared_bound(grid, bound) < 65
+
+
+def test_a_coarse_grid_keeps_half_of_a_row():
+    assert Grid(1.0, 1, 32).encode_row([1.0]).tolist() == [1]
+
+
+@pytest.mark.parametrize(("bits", "d", "most"), [(4, 100, 1), (30, 1, 40_000_000)])
+def test_less_than_half_of_a_record_is_refused(bits, d, most):
+    """1 - 10/16 of the clip is left on the grid, or 1/2.24 of it after the floats of so many records."""
+    with pytest.raises(TermsError, match="less than half of the clip"):
+        Grid(1.0, bits, 64).record_bound(d, most)
+
+
+def test_the_record_bound_is_within_its_proof_in_exact_arithmetic():
+    draw = np.random.default_rng(3)
+    u = Fraction(1, 2**53)
+    for _ in range(300):
+        root, most, clip = int(draw.integers(1, 1000)), int(draw.integers(1, 10**5)), float(draw.uniform(0.1, 10))
+        bound = Fraction(Grid(clip, 25, 64).record_bound(root**2, most))
+        floats = (1 + (root**2 + 8) * u) * (1 + 7 * most**2 * u)
+        moved = bound * floats * 2**25 / Fraction(clip) + root
+        assert 2**25 * (1 - Fraction(1, 2**40)) < moved <= 2**25
+
+
+def test_a_row_whose_float_norm_is_the_bound_is_scaled_all_the_same():
+    """Its true norm may be above: in exact arithmetic none is after the clip."""
+    draw, over = np.random.default_rng(4), 0
+    for size in (3, 50, 1000):
+        for _ in range(40):
+            row = draw.normal(size=size)
+            row /= np.linalg.norm(row)
+            squared = exact_squared_norm(row)
+            over += bool(math.sqrt(np.square(row).sum()) <= 1 < squared)
+            assert exact_squared_norm(clip([row], 1.0)) <= 1
+    assert over > 10
+
+
+def test_a_ring_of_64_bits_is_proposed_where_it_just_suffices():
+    shape = {"dimension": 2**56, "unit": "record"}
+    with pytest.raises(TermsError, match="; 64 would do"):
+        choose_fraction_bits(32, 2**32, 0.0, 1, **shape)
+    assert choose_fraction_bits(64, 2**32, 0.0, 1, **shape) == 30
+
+
 @pytest.mark.parametrize("d", [0, 1, 7, 8, 129, 16_383, 16_384, 16_385, 40_001, 131_080, 200_003])
 def test_a_norm_taken_in_blocks_is_that_of_the_whole_to_the_last_bit(d: int) -> None:
     row = np.random.default_rng(d).standard_normal(d)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent
+from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -313,3 +313,15 @@ def test_impossible_numbers_are_refused():
         with pytest.raises(TermsError, match="privacy"):
             wrong()
     assert price(terms(Tree(0.0), Everyone()).event(0, "public"), 1e-5, "zero-out").epsilon == math.inf
+
+
+@pytest.mark.parametrize("mechanism", [Tree(0.0), Banded(0.0, 4)])
+def test_without_noise_there_is_no_guarantee(mechanism):
+    assert mechanism.event(0.0) == NonPrivateDpEvent() and mechanism.event(2.0) == GaussianDpEvent(2.0)
+
+
+def test_coefficients_are_the_nearest_that_there_are():
+    """Comb(2j, j) / 4^j, exactly up to ten bands, and to the nearest multiple of 2^-16 beyond."""
+    ideal = np.cumprod([1.0, *((2 * j - 1) / (2 * j) for j in range(1, 64))])
+    assert np.abs(Banded(1.0, 64).coefficients - ideal).max() <= 2.0**-17
+    assert np.allclose(Banded(1.0, 9).coefficients, ideal[:9], rtol=1e-15)

@@ -77,6 +77,10 @@ def test_a_pair_tells_which_theorem_and_which_way_decided():
     assert [one.distance for one in decisions] == [0, 1, 2, 3]
     assert [one.releases for one in decisions] == [{0: 40}, {0: 30}, {0: 20}, {0: 10}]
     assert decisions[3].path == Path((0, 1, 2, 3), (9, 18, 27)) and decisions[0].path == Path((0,), ())
+    both = Groups(((0, 1), (0, 2), (1, 3), (2, 3), (3, 4)))
+    two = decide(both, GroupFacts.alike(both, 0.5, 3.0), 0, frozenset({2, 3}), 40, DELTA)
+    assert two.path == Path((0, 2), (1,)), "of several shortest ways the one over the lowest numbers"
+    assert decide(both, GroupFacts.alike(both, 0.5, 3.0), 0, frozenset({0, 4}), 40, DELTA).distance == 0
     apart = Groups(((0, 1), (2, 3)))
     nothing = decide(apart, GroupFacts.alike(apart, 0.5, 3.0), 0, frozenset({1}), 40, DELTA)
     assert (nothing.path, nothing.distance, nothing.epsilon, nothing.releases) == (None, math.inf, 0.0, {0: 0})
@@ -177,6 +181,10 @@ def test_who_sees_participation_pays_for_no_luck():
     assert watched.epsilon > hidden.epsilon
     given_coins = (np.logaddexp(0, ORDERS * (ORDERS - 1) * 2.0 / 9) - math.log(2)) / (ORDERS - 1)
     assert np.allclose(relayed(1, 0.5, 3.0, seen=True), given_coins)
+    with_own = np.logaddexp(ORDERS * (ORDERS - 1) / 18, ORDERS * (ORDERS - 1) / 2) - math.log(2)
+    assert np.allclose(relayed(1, 0.5, 3.0, own=3.0, seen=True), with_own / (ORDERS - 1)), (
+        "its row is there for certain"
+    )
 
 
 def test_a_bound_of_ones_own_is_priced_at_ones_own_noise():

@@ -99,6 +99,15 @@ def test_structures_that_cannot_be_dealt_are_refused(name, clients, groups, over
         BUILDERS[name](clients, groups, overlap)
 
 
+def test_a_grid_is_as_square_as_can_be_and_the_smallest_ring_has_three_groups():
+    """Twelve groups are three rows of four, five a single row: as many links as that."""
+    links = {12: 17, 5: 4, 4: 4, 1: 0}
+    for groups, count in links.items():
+        members = BUILDERS["grid"](40, groups, 1)
+        assert sum(len(group) for group in members) == 40 + count
+    assert len(BUILDERS["ring"](6, 3, 1)) == 3
+
+
 def test_numbers_of_a_structure_are_checked():
     with pytest.raises(TermsError, match="groups.groups = 0"):
         BUILDERS["string"](5, 0, 1)
@@ -110,6 +119,8 @@ def test_regions_come_from_a_file(tmp_path):
     path = tmp_path / "regions.csv"
     path.write_text("client, group\n0,north\n2,south\n1,north\n\n1,south\n")
     assert regions(path) == ((0, 1), (1, 2))
+    path.write_text("client,group\n123456789,north\n")
+    assert regions(path) == ((123456789,),)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +132,7 @@ def test_regions_come_from_a_file(tmp_path):
         ("client,group\nzero,north\n", 'line 2: "zero,north"'),
         ("client,group\n0,north\n-1,north\n", "line 3"),
         ("client,group\n0\n", "line 2"),
+        ("client,group\n1234567890,north\n", "line 2"),
         ("client,group\n0,\n", "line 2"),
         ("client,group\n0,a\n0,a\n", "line 3: client 0 is in group a already"),
     ],

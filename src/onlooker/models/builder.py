@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 
-from onlooker._check import one_of
 from onlooker._entry import called, resolved
 from onlooker.errors import ModelError
-from onlooker.models.architectures import ARCHITECTURES, character_mlp
+from onlooker.models.architectures import network_of
+from onlooker.models.layers import Layer, Network
 from onlooker.models.model import Model, built, layout_of
 from onlooker.models.scrutiny import (
     require_plain_tensors,
@@ -22,10 +23,6 @@ from onlooker.models.scrutiny import (
     takes_channels_last,
 )
 from onlooker.types import Task
-
-_CHARACTER_MLP = "character-mlp"
-NAMES = (*ARCHITECTURES, _CHARACTER_MLP)
-"""The networks that come with Onlooker."""
 
 _Shape = tuple[int, ...]
 
@@ -61,18 +58,15 @@ def _factory(name: str, shape: _Shape, outputs: int, symbols: int) -> Callable[[
     # Partials of functions at the top of a module, because they travel to other processes.
     if ":" in name:
         return partial(_custom, name, shape, outputs)
-    one_of(NAMES, **{"model.name": name})
-    if name == _CHARACTER_MLP:
-        if not symbols:
-            raise _unreadable(name, "numbers", f"choose one of {', '.join(ARCHITECTURES)}")
-        return partial(character_mlp, shape, outputs, symbols)
-    if symbols:
-        raise _unreadable(name, "symbols", f"choose {_CHARACTER_MLP}")
-    return partial(ARCHITECTURES[name], shape, outputs)
+    return partial(_sequential, network_of(name, shape, outputs, symbols))
 
 
-def _unreadable(name: str, kind: str, remedy: str) -> ModelError:
-    return ModelError(f'model.name = "{name}" cannot read features that are {kind}; {remedy}.')
+def _sequential(network: Network) -> nn.Module:
+    return nn.Sequential(OrderedDict((layer.name, _made(layer)) for layer in network))
+
+
+def _made(layer: Layer) -> nn.Module:
+    return cast(nn.Module, getattr(nn, layer.kind)(*layer.arguments))
 
 
 def _custom(name: str, shape: _Shape, outputs: int) -> nn.Module:

@@ -1,0 +1,250 @@
+"""Gradients of single records from what goes into each layer and what comes back to it.
+
+One pass forward and one back over the whole batch, without gradients of weights. A linear layer's gradient of one
+record is the outer product of the two, whose norm factors; a convolution's is their product over places, which is small
+enough to be formed (Goodfellow 2015, "Efficient per-example gradient computations"; Rochette et al. 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from onlooker.engines.flat import Buffers
+from onlooker.methods.trainer import Ask, ClippedSum, Trainer
+from onlooker.models import Model
+from onlooker.models.model import laid_out, seeded
+from onlooker.privacy.random import Stream
+from onlooker.types import Examples, Row, Vector
+
+_NUMBERS_AT_ONCE = 2**23  # of gradients of convolutions, and of what they are formed from
+_BELOW_ONE = 1 - 2**-40  # so that no rounding lifts a clipped norm above the clip
+
+
+@dataclass
+class _Captured:
+    """A layer in one pass.
+
+    Attributes:
+        layer: the layer.
+        offset: of its weights in the flat vector.
+        came_in: what went in.
+        came_out: what came out, by which the loss is differentiated.
+    """
+
+    layer: nn.Module
+    offset: int
+    came_in: Tensor | None = None
+    came_out: Tensor | None = None
+
+    def __call__(self, module: nn.Module, given: tuple[Any, ...], out: Tensor) -> None:
+        """A forward hook.
+
+        Raises:
+            RuntimeError: if a layer is used twice, or on something that its gradient is not formed of here.
+        """
+        if self.came_out is not None or given[0].dim() != (4 if isinstance(module, nn.Conv2d) else 2):
+            raise RuntimeError("a layer is used in a way that its gradients of single records are not known for")
+        if not out.requires_grad:  # the first layer's, for weights ask for no gradients here
+            out.requires_grad_()
+        self.came_in, self.came_out = given[0].detach(), out
+
+
+def is_captured(model: Model) -> bool:
+    """True if every trainable parameter is a linear layer's or a plain convolution's own."""
+    known = [(name, layer) for name, layer in _modules(model.module) if _is_known(layer)]
+    covered = [
+        f"{name}.{kind}" if name else kind for name, layer in known for kind, _ in layer.named_parameters(recurse=False)
+    ]
+    return [one.name for one in model.layout] == covered
+
+
+class Captured:
+    """Clipped sums of gradients of single records; the rest as `other`.
+
+    Guarantee: a clipped sum clips to the very bound. A convolution's gradients are 32-bit numbers, a linear layer's the
+    exact outer products of 32-bit numbers; norms, factors and sums of both are float64, and what a record adds is its
+    factor times the very gradient whose norm was taken.
+
+    Args:
+        model: what is trained; `is_captured` of it.
+        other: who computes what is not done here.
+        device: where tensors live.
+    """
+
+    def __init__(self, model: Model, other: Trainer, device: torch.device) -> None:
+        self._model = model
+        self._other = other
+        self._device = device
+
+    @property
+    def at_once(self) -> int:
+        """One client at a time."""
+        return 1
+
+    def answer(self, asks: Sequence[Ask]) -> list[Row]:
+        """Sums over records here, the rest by `other`.
+
+        Raises:
+            RuntimeError: if a layer is used more than once, or on more than one vector of a record.
+        """
+        return [
+            self._clipped_sum(ask.parameters, ask.examples, ask.clip, ask.stream)
+            if isinstance(ask, ClippedSum)
+            else self._other.answer([ask])[0]
+            for ask in asks
+        ]
+
+    def _clipped_sum(self, parameters: Vector, examples: Examples, clip: float, stream: Stream) -> Row:
+        """The sum over records of their clipped gradients, `float64[d]`."""
+        self._buffers.load(parameters)
+        total = torch.zeros(self._model.size, dtype=torch.float64, device=self._device)
+        formed = sum(one.size for one in self._model.layout if len(one.shape) == 4)
+        at_once = max(1, min(128, _NUMBERS_AT_ONCE // max(1, formed)))
+        with seeded(stream.seed()):  # layers that draw, such as dropout, draw the same in any order of clients
+            for start in range(0, len(examples), at_once):
+                features = torch.from_numpy(examples.features[start : start + at_once]).to(self._device)
+                labels = torch.from_numpy(examples.labels[start : start + at_once]).to(self._device)
+                self._add(total, self._parts(features, labels), clip)
+        return total.cpu().numpy()
+
+    def _parts(self, features: Tensor, labels: Tensor) -> list[_Part]:
+        """What goes into each layer and what comes back, or the gradients themselves."""
+        layers = self._layers
+        for one in layers:
+            one.came_in = one.came_out = None
+        outputs = self._buffers.module(laid_out(features) if self._model.channels_last else features)
+        came_out = [one.came_out for one in layers if one.came_out is not None]
+        if len(came_out) < len(layers):
+            raise RuntimeError("a layer's weights are used without the layer")
+        backs = torch.autograd.grad(self._model.losses(outputs, labels).sum(), came_out)
+        return [
+            _part(one.offset, one.layer, one.came_in, back)
+            for one, back in zip(layers, backs, strict=True)
+            if one.came_in is not None
+        ]
+
+    def _add(self, total: Tensor, parts: Sequence[_Part], clip: float) -> None:
+        """Add the gradients of a batch, each clipped; one that is not finite adds nothing."""
+        norms = torch.stack([part.squares() for part in parts]).sum(0).sqrt()
+        finite = torch.isfinite(norms)
+        factors = torch.where(finite, clip / torch.clamp(norms, min=clip) * _BELOW_ONE, 0.0)
+        for part in parts:
+            part.add(total, factors, finite)
+
+    @cached_property
+    def _buffers(self) -> Buffers:
+        buffers = Buffers(self._model, self._device, self._model.channels_last)
+        for parameter in buffers.module.parameters():
+            parameter.requires_grad_(False)
+        return buffers
+
+    @cached_property
+    def _layers(self) -> list[_Captured]:
+        offsets = {one.name: one.offset for one in self._model.layout}
+        found: list[_Captured] = []
+        for name, layer in _modules(self._buffers.module):
+            if _is_known(layer):
+                found.append(_Captured(layer, offsets[f"{name}.weight" if name else "weight"]))
+                layer.register_forward_hook(found[-1])
+        return found
+
+
+@dataclass(frozen=True)
+class _Formed:
+    """Gradients of single records, in one stretch of the weights.
+
+    Attributes:
+        offset: of the stretch.
+        rows: `float64[n, k]`.
+    """
+
+    offset: int
+    rows: Tensor
+
+    def squares(self) -> Tensor:
+        """The squared norm of each, `float64[n]`."""
+        return self.rows.square().sum(1)
+
+    def add(self, total: Tensor, factors: Tensor, finite: Tensor) -> None:
+        """Add their sum, each times its factor."""
+        rows = torch.where(finite[:, None], self.rows, 0.0)
+        total[self.offset : self.offset + rows.shape[1]] += factors @ rows
+
+
+@dataclass(frozen=True)
+class _Factored:
+    """Gradients of single records, which are outer products with the bias as one more input.
+
+    Attributes:
+        offset: of the weights, which the bias follows where there is one.
+        back: `float64[n, out]`.
+        came_in: `float64[n, in]`.
+        bias: True if there is one.
+    """
+
+    offset: int
+    back: Tensor
+    came_in: Tensor
+    bias: bool
+
+    def squares(self) -> Tensor:
+        """The squared norm of each, `float64[n]`."""
+        return self.back.square().sum(1) * (self.came_in.square().sum(1) + (1.0 if self.bias else 0.0))
+
+    def add(self, total: Tensor, factors: Tensor, finite: Tensor) -> None:
+        """Add their sum, each times its factor."""
+        scaled = torch.where(finite[:, None], self.back, 0.0) * factors[:, None]
+        size = scaled.shape[1] * self.came_in.shape[1]
+        total[self.offset : self.offset + size].view(scaled.shape[1], -1).addmm_(
+            scaled.t(), torch.where(finite[:, None], self.came_in, 0.0)
+        )
+        if self.bias:
+            total[self.offset + size : self.offset + size + scaled.shape[1]] += scaled.sum(0)
+
+
+_Part = _Formed | _Factored
+
+
+def _part(offset: int, layer: nn.Module, came_in: Tensor, back: Tensor) -> _Part:
+    if isinstance(layer, nn.Linear):
+        return _Factored(offset, back.double(), came_in.double(), "bias" in dict(layer.named_parameters()))
+    assert isinstance(layer, nn.Conv2d)
+    return _Formed(offset, _convolved(layer, came_in, back).double())
+
+
+def _convolved(layer: nn.Conv2d, came_in: Tensor, back: Tensor) -> Tensor:
+    """The gradient of each record, `float32[n, k]`: weights in their order, then the bias."""
+    padding = layer.padding
+    assert not isinstance(padding, str)
+    back = back.flatten(2)
+    at_once = max(1, _NUMBERS_AT_ONCE // (layer.weight[0].numel() * back.shape[2]))
+    rows: list[Tensor] = []
+    for start in range(0, len(back), at_once):
+        part = slice(start, start + at_once)
+        seen = functional.unfold(came_in[part], layer.kernel_size, layer.dilation, padding, layer.stride)
+        rows.append(torch.bmm(back[part], seen.transpose(1, 2)).flatten(1))
+    found = torch.cat(rows)
+    return found if layer.bias is None else torch.cat([found, back.sum(2)], dim=1)
+
+
+def _modules(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    return list(cast(Iterator[tuple[str, nn.Module]], module.named_modules()))
+
+
+def _is_known(layer: nn.Module) -> bool:
+    """True of layers whose gradients of single records are known here."""
+    if type(layer) is nn.Linear:
+        return True
+    return (
+        type(layer) is nn.Conv2d
+        and layer.groups == 1
+        and layer.padding_mode == "zeros"
+        and not isinstance(layer.padding, str)
+    )
