@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -134,13 +135,6 @@ def test_two_machines_give_the_bits_of_one_process(two_machines, tmp_path, metho
 
 
 @pytest.mark.deep
-def test_clients_that_are_trained_side_by_side_have_the_same_neighbours(two_machines):
-    """Who is beside whom has a say in the last digits, so that a cluster may not deal them otherwise."""
-    study = study_of("dp-fedavg", **{"data.clients": 80, "engine.trainer": '"stacked"', "model.name": '"logistic"'})
-    assert same(played(on_ray(study, two_machines.address)), played(study))
-
-
-@pytest.mark.deep
 @pytest.mark.parametrize("method", METHODS)
 def test_a_process_that_dies_in_the_middle_of_a_round_changes_nothing(two_machines, tmp_path, method):
     study = study_of(method)
@@ -246,7 +240,10 @@ def test_nothing_of_ones_own_cluster_is_left_however_a_run_ends(tmp_path, how):
     )
     command = [sys.executable, "-m", "onlooker", "run", str(file), "--out", str(place), "--engine", "ray"]
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)
+    written = tempfile.mkdtemp(dir="/tmp")  # a short name, for those of sockets are short
+    process = subprocess.Popen(
+        command, text=True, start_new_session=True, env=os.environ | {"TMPDIR": written}, **pipes
+    )
     try:
         wait_for(lambda: process.poll() is not None or has_played(place))
         family = descendants(process.pid)
@@ -267,13 +264,14 @@ def test_nothing_of_ones_own_cluster_is_left_however_a_run_ends(tmp_path, how):
     if how in ("SIGINT", "raylet"):
         assert "`onlooker resume" in said[0]
     wait_for(lambda: not any(running(one) for one in family))
+    os.rmdir(written)  # which is empty
 
 
 def has_played(place):
     return (place / "metrics.jsonl").exists() and (place / "metrics.jsonl").stat().st_size
 
 
-def wait_for(condition, seconds=90):
+def wait_for(condition, seconds=180):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"nothing happened for {seconds} seconds"

@@ -124,9 +124,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(worker: Worker, workers: int, address: str | None) -> Generator[Cluster]:
+def cluster(worker: Worker, workers: int, address: str | None, folder: str) -> Generator[Cluster]:
     """A cluster for as long as the block lasts, in a process that does nothing else; arguments as of `joined`."""
-    with joined(workers, address) as ray:
+    with joined(workers, address, folder) as ray:
         # A private part that was handed back cannot be taken back, and must be of the training that the sums are of.
         again = worker.source.repeatable or not len(worker.method.parts.private)
         options = {"num_returns": 2, "scheduling_strategy": "SPREAD", "max_retries": _RETRIES if again else 0}

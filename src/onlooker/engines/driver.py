@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -102,18 +103,20 @@ def driver(worker: Worker, workers: int, address: str | None, start_method: str)
         ConfigError: if Ray is not installed, or cannot be started or reached.
     """
     context = cast(SpawnContext, multiprocessing.get_context(start_method))
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, Parcel(worker), workers, address), name="ray")
-    process.start()
-    theirs.close()
-    found = Driver(worker.method.terms, process, ours)
-    try:
-        yield found.begun()
-    finally:
-        found.end()
+    with tempfile.TemporaryDirectory(prefix="onlooker-", ignore_cleanup_errors=True) as folder:
+        ours, theirs = context.Pipe()
+        asked = theirs, Parcel(worker), workers, address, folder
+        process = context.Process(target=_serve, args=asked, name="ray")
+        process.start()
+        theirs.close()
+        found = Driver(worker.method.terms, process, ours)
+        try:
+            yield found.begun()
+        finally:
+            found.end()
 
 
-def _serve(pipe: Connection, parcel: Parcel, workers: int, address: str | None) -> None:
+def _serve(pipe: Connection, parcel: Parcel, workers: int, address: str | None, folder: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this one ends it
     when_the_parent_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -122,7 +125,7 @@ def _serve(pipe: Connection, parcel: Parcel, workers: int, address: str | None) 
     worker = parcel.content
     assert isinstance(worker, Worker)
     try:
-        with cluster(worker, workers, address) as machines:
+        with cluster(worker, workers, address, folder) as machines:
             answer: object = None
             while True:
                 pipe.send(answer)
