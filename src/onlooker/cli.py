@@ -44,7 +44,7 @@ _SETTINGS = typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Override a ke
 _FILE = typer.Argument(help="The configuration, one TOML file.", show_default=False)
 _FOLDER = typer.Argument(help="A run folder.", show_default=False)
 _DEVICE = typer.Option("--device", help="Where tensors live: cpu, cuda, cuda:1.")
-_ENGINES = ("loop",)
+_ENGINE = typer.Option("--engine", metavar="NAME", help="Short for --set engine.name=NAME: vectorised, loop, ray.")
 
 
 @app.callback()
@@ -83,16 +83,14 @@ def run_command(
     file: Annotated[Path, _FILE],
     settings: Annotated[list[str] | None, _SETTINGS] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The run folder; runs/NAME by default.")] = None,
-    engine: Annotated[str, typer.Option("--engine", help=f"Where clients run: {', '.join(_ENGINES)}.")] = "loop",
+    engine: Annotated[str | None, _ENGINE] = None,
     device: Annotated[str, _DEVICE] = "cpu",
 ) -> None:
     """Train, and leave a run folder; its path is the last line."""
     from onlooker import run
 
     with _sentences():
-        if engine not in _ENGINES:
-            raise TermsError(f'--engine "{engine}" is not known; choose {" or ".join(_ENGINES)}.')
-        prepared = _prepare(file, settings)
+        prepared = _prepare(file, _with_engine(settings, engine))
         place = out or _next_free(Path("runs"), file.stem)
         _refuse_used(place)
         study = config.study(prepared, _device(device))
@@ -112,13 +110,15 @@ def run_command(
 def resume(
     folder: Annotated[Path, _FOLDER],
     settings: Annotated[list[str] | None, _SETTINGS] = None,
+    engine: Annotated[str | None, _ENGINE] = None,
     device: Annotated[str, _DEVICE] = "cpu",
 ) -> None:
     """Go on with a run that was cut short; what decides privacy cannot change."""
     with _sentences():
         opened = RunFolder.open(folder)
         recorded, asked = (
-            config.parse(opened.configuration(), options, str(folder / "run.toml")) for options in ((), settings or ())
+            config.parse(opened.configuration(), options, str(folder / "run.toml"))
+            for options in ((), _with_engine(settings, engine))
         )
         prepared = config.prepare(asked, folder)
         _refuse_other_terms(opened, prepared)
@@ -205,6 +205,10 @@ def _prepare(file: Path, settings: list[str] | None) -> Prepared:
     for warning in _warnings(prepared):
         _say(f"warning: {warning}")
     return prepared
+
+
+def _with_engine(settings: list[str] | None, engine: str | None) -> list[str]:
+    return [*(settings or ()), *(() if engine is None else (f"engine.name={engine}",))]
 
 
 def _warnings(prepared: Prepared) -> list[str]:

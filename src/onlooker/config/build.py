@@ -192,7 +192,7 @@ def as_toml(configuration: Configuration, engine: engines.Settings | None = None
         engine: what a run takes; its trainer is written down, because the last digits of a resumed run rest on it.
     """
     given = configuration.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
-    if engine is not None and engine.name == "vectorised":
+    if engine is not None and engine.name != "loop":
         given["engine"] = given.get("engine", {}) | {"trainer": engine.trainer}
     return tomli_w.dumps(given)
 

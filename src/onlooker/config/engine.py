@@ -40,6 +40,7 @@ def chosen(table: EngineTable, method: Method, model: Model, federation: Federat
     from onlooker.engines import Settings, cache_file, fastest
 
     trainer = table.trainer
-    if trainer == "auto" and table.name == "vectorised":
+    if trainer == "auto" and table.name != "loop":
         trainer = fastest(method, model, federation.clients[0], device, cache_file())
-    return Settings(table.name, trainer, table.workers or 0, table.start_method, table.shares == "elided")
+    elide = table.shares == "elided"
+    return Settings(table.name, trainer, table.workers or 0, table.start_method, elide, table.address)

@@ -164,11 +164,12 @@ class EvaluationTable(Table):
 class EngineTable(Table):
     """Who computes the clients of a round: how fast, and in which last digits, but nothing else."""
 
-    name: Literal["vectorised", "loop"] = "vectorised"
+    name: Literal["vectorised", "loop", "ray"] = "vectorised"
     workers: Count | None = None
     trainer: str = "auto"
     start_method: Literal["fork", "spawn", "forkserver"] | None = None
     shares: Literal["elided", "cut"] = "elided"
+    address: str | None = None
 
 
 class Configuration(Table):

@@ -29,16 +29,18 @@ class Chunk:
     jobs: tuple[Job, ...]
 
 
-def dealt(cohorts: Sequence[Sequence[Job]], size: int, whole: bool) -> list[list[Chunk]]:
+def dealt(cohorts: Sequence[Sequence[Job]], size: int, whole: bool, most: int | None = None) -> list[list[Chunk]]:
     """The chunks of each group.
 
     Args:
         cohorts: the jobs of each group.
         size: d, how many coordinates a row has.
         whole: leave a group in one piece, where its members share within a round.
+        most: in how many pieces, about, where no bit depends on them: sums are of integers, and clients are trained
+            one at a time.
     """
     total = sum(len(jobs) for jobs in cohorts)
-    most = max(1, min(_CHUNKS, _FLOAT_SUMS // size))
+    most = most or max(1, min(_CHUNKS, _FLOAT_SUMS // size))
     dealt: list[list[Chunk]] = []
     for group, jobs in enumerate(cohorts):
         count = 1 if whole else max(1, min(len(jobs), -(-most * len(jobs) // max(1, total))))

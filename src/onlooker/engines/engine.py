@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 import torch
 
 from onlooker.engines.allocator import keep_freed_memory
+from onlooker.engines.driver import driver
 from onlooker.engines.inline import Inline, one_thread
 from onlooker.engines.loop import Loop
 from onlooker.engines.pool import pool
@@ -45,19 +46,22 @@ class Settings:
     """What the `[engine]` table says.
 
     Attributes:
-        name: "loop", the plain one; or "vectorised", whose bits do not depend on anything but `trainer`.
-        trainer: who computes gradients in the latter.
+        name: "loop", the plain one; or "vectorised", whose bits do not depend on anything but `trainer`; or "ray",
+            which has the same bits on any number of machines.
+        trainer: who computes gradients in the latter two.
         workers: how many processes, of one thread each; 0 for one on each core, 1 for none but this.
         start_method: how processes start; None for the fastest that this system has.
         elide: cut no shares where summing parties sum shares: sums, noise and releases are the same to the bit, but
             what each party would hold is not simulated.
+        address: HOST:PORT of the Ray cluster to join; None for one that this machine starts.
     """
 
-    name: Literal["loop", "vectorised"] = "loop"
+    name: Literal["loop", "vectorised", "ray"] = "loop"
     trainer: str = "flat"
     workers: int = 0
     start_method: Literal["fork", "spawn", "forkserver"] | None = None
     elide: bool = True
+    address: str | None = None
 
 
 @contextmanager
@@ -72,7 +76,7 @@ def opened(
     """The engine of a run, for as long as it lasts.
 
     Raises:
-        ConfigError: if the trainer cannot train this model.
+        ConfigError: if the trainer cannot train this model, or Ray cannot be joined.
         WorkerError: within it, if a process dies.
     """
     if settings.name == "loop":
@@ -80,14 +84,32 @@ def opened(
         return
     require_able(settings.trainer, model, device)
     worker = Worker(method, candidates(model, device)[settings.trainer], clients, source, settings.elide)
-    workers = settings.workers or cores()
+    workers, start_method = settings.workers or cores(), settings.start_method or _fastest_start()
+    if settings.name == "ray":
+        _refuse_what_ray_is_not_for(settings, device)
+        with driver(worker, workers, settings.address, start_method) as machines:
+            yield machines
+        return
     if workers == 1 or device.type != "cpu":
         with one_thread():
             keep_freed_memory()
             yield Inline(worker)
         return
-    with pool(worker, workers, settings.start_method or _fastest_start()) as processes:
+    with pool(worker, workers, start_method) as processes:
         yield processes
+
+
+def _refuse_what_ray_is_not_for(settings: Settings, device: torch.device) -> None:
+    if device.type != "cpu":
+        raise ConfigError(
+            f'engine.name = "ray" plays clients on processors, not on {device}; leave out --device, or choose another '
+            "engine."
+        )
+    if settings.address is not None and settings.workers:
+        raise ConfigError(
+            f"engine.workers = {settings.workers} is for a machine of one's own: at engine.address = "
+            f'"{settings.address}" each processor of the cluster plays, so leave it out.'
+        )
 
 
 def require_able(trainer: str, model: Model, device: torch.device) -> None:

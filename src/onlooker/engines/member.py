@@ -6,7 +6,7 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
@@ -85,7 +85,7 @@ def serve(number: int, pipe: Connection, arena: Arena, parcel: Parcel) -> None:
         parcel: holds the `Worker`.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this one ends it
-    _end_with_the_parent()
+    when_the_parent_ends(lambda: os._exit(1))  # nobody would wait for the result
     torch.set_num_threads(1)
     keep_freed_memory()
     worker = parcel.content
@@ -100,7 +100,7 @@ def serve(number: int, pipe: Connection, arena: Arena, parcel: Parcel) -> None:
             _play(worker, arena, Task.unpacked(message), mark)
             pipe.send_bytes(DONE)
         except Exception as error:
-            pipe.send_bytes(_portable(error))
+            pipe.send_bytes(portable(error))
 
 
 def _play(worker: Worker, arena: Arena, task: Task, mark: Integers) -> None:
@@ -110,7 +110,7 @@ def _play(worker: Worker, arena: Arena, task: Task, mark: Integers) -> None:
     worker.play(task.round, task.jobs, starts, private, into, lambda job: mark.__setitem__(0, job.client))
 
 
-def _portable(error: Exception) -> bytes:
+def portable(error: Exception) -> bytes:
     """An error as bytes; one that cannot travel goes as its text."""
     try:
         body = pickle.dumps(error)
@@ -120,13 +120,13 @@ def _portable(error: Exception) -> bytes:
     return body
 
 
-def _end_with_the_parent() -> None:
-    """End at once when the parent does, in whatever way: nobody would wait for the result."""
+def when_the_parent_ends(act: Callable[[], None]) -> None:
+    """Do this then, in a thread, in whatever way it ends."""
     parent = parent_process()
     assert parent is not None
 
     def watch() -> None:
         wait([parent.sentinel])
-        os._exit(1)
+        act()
 
     threading.Thread(target=watch, daemon=True).start()
