@@ -1,5 +1,6 @@
 """A run on Ray: the bits of one process, whatever is lost on the way, and nothing left behind."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -116,6 +117,8 @@ def here(monkeypatch):
 
 
 def test_a_cluster_of_ones_own_gives_the_bits_of_one_process():
+    """Also where this process has imported Ray, whose settings of then a fork would inherit."""
+    assert importlib.import_module("ray")
     study = study_of("ms-pafl")
     assert same(played(on_ray(study, workers=2)), played(study))
 

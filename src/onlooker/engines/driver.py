@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -102,6 +103,8 @@ def driver(worker: Worker, workers: int, address: str | None, start_method: str)
     Raises:
         ConfigError: if Ray is not installed, or cannot be started or reached.
     """
+    if sys.modules.get("ray"):  # a fork would inherit what Ray settled when it was imported: that nobody needs a token
+        start_method = "spawn"
     context = cast(SpawnContext, multiprocessing.get_context(start_method))
     with tempfile.TemporaryDirectory(prefix="onlooker-", ignore_cleanup_errors=True) as folder:
         ours, theirs = context.Pipe()
