@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from onlooker.engines.flat import Buffers
+from onlooker.methods.clipping import Factored, Formed, Gradients, add_clipped
 from onlooker.methods.trainer import Ask, ClippedSum, Trainer
 from onlooker.models import Model
 from onlooker.models.model import laid_out, seeded
@@ -24,7 +25,6 @@ from onlooker.privacy.random import Stream
 from onlooker.types import Examples, Row, Vector
 
 _NUMBERS_AT_ONCE = 2**23  # of gradients of convolutions, and of what they are formed from
-_BELOW_ONE = 1 - 2**-40  # so that no rounding lifts a clipped norm above the clip
 
 
 @dataclass
@@ -33,13 +33,15 @@ class _Captured:
 
     Attributes:
         layer: the layer.
-        offset: of its weights in the flat vector.
+        weight: the first place of its weights in the flat vector.
+        bias: that of its bias; None where there is none.
         came_in: what went in.
         came_out: what came out, by which the loss is differentiated.
     """
 
     layer: nn.Module
-    offset: int
+    weight: int
+    bias: int | None
     came_in: Tensor | None = None
     came_out: Tensor | None = None
 
@@ -59,18 +61,17 @@ class _Captured:
 def is_captured(model: Model) -> bool:
     """True if every trainable parameter is a linear layer's or a plain convolution's own."""
     known = [(name, layer) for name, layer in _modules(model.module) if _is_known(layer)]
-    covered = [
+    covered = {
         f"{name}.{kind}" if name else kind for name, layer in known for kind, _ in layer.named_parameters(recurse=False)
-    ]
-    return [one.name for one in model.layout] == covered
+    }
+    return covered == {one.name for one in model.layout}
 
 
 class Captured:
     """Clipped sums of gradients of single records; the rest as `other`.
 
-    Guarantee: a clipped sum clips to the very bound. A convolution's gradients are 32-bit numbers, a linear layer's the
-    exact outer products of 32-bit numbers; norms, factors and sums of both are float64, and what a record adds is its
-    factor times the very gradient whose norm was taken.
+    Guarantee: a clipped sum is that of `clipping.add_clipped`, over 32-bit gradients of convolutions and outer products
+    of 32-bit numbers.
 
     Args:
         model: what is trained; `is_captured` of it.
@@ -111,11 +112,11 @@ class Captured:
             for start in range(0, len(examples), at_once):
                 features = torch.from_numpy(examples.features[start : start + at_once]).to(self._device)
                 labels = torch.from_numpy(examples.labels[start : start + at_once]).to(self._device)
-                self._add(total, self._parts(features, labels), clip)
+                add_clipped(total, self._parts(features, labels), clip)
         return total.cpu().numpy()
 
-    def _parts(self, features: Tensor, labels: Tensor) -> list[_Part]:
-        """What goes into each layer and what comes back, or the gradients themselves."""
+    def _parts(self, features: Tensor, labels: Tensor) -> list[Gradients]:
+        """The gradients of a batch, layer by layer."""
         layers = self._layers
         for one in layers:
             one.came_in = one.came_out = None
@@ -124,19 +125,7 @@ class Captured:
         if len(came_out) < len(layers):
             raise RuntimeError("a layer's weights are used without the layer")
         backs = torch.autograd.grad(self._model.losses(outputs, labels).sum(), came_out)
-        return [
-            _part(one.offset, one.layer, one.came_in, back)
-            for one, back in zip(layers, backs, strict=True)
-            if one.came_in is not None
-        ]
-
-    def _add(self, total: Tensor, parts: Sequence[_Part], clip: float) -> None:
-        """Add the gradients of a batch, each clipped; one that is not finite adds nothing."""
-        norms = torch.stack([part.squares() for part in parts]).sum(0).sqrt()
-        finite = torch.isfinite(norms)
-        factors = torch.where(finite, clip / torch.clamp(norms, min=clip) * _BELOW_ONE, 0.0)
-        for part in parts:
-            part.add(total, factors, finite)
+        return [part for one, back in zip(layers, backs, strict=True) for part in _gradients(one, back)]
 
     @cached_property
     def _buffers(self) -> Buffers:
@@ -151,87 +140,34 @@ class Captured:
         found: list[_Captured] = []
         for name, layer in _modules(self._buffers.module):
             if _is_known(layer):
-                found.append(_Captured(layer, offsets[f"{name}.weight" if name else "weight"]))
+                before = f"{name}." if name else ""
+                found.append(_Captured(layer, offsets[f"{before}weight"], offsets.get(f"{before}bias")))
                 layer.register_forward_hook(found[-1])
         return found
 
 
-@dataclass(frozen=True)
-class _Formed:
-    """Gradients of single records, in one stretch of the weights.
-
-    Attributes:
-        offset: of the stretch.
-        rows: `float64[n, k]`.
-    """
-
-    offset: int
-    rows: Tensor
-
-    def squares(self) -> Tensor:
-        """The squared norm of each, `float64[n]`."""
-        return self.rows.square().sum(1)
-
-    def add(self, total: Tensor, factors: Tensor, finite: Tensor) -> None:
-        """Add their sum, each times its factor."""
-        rows = torch.where(finite[:, None], self.rows, 0.0)
-        total[self.offset : self.offset + rows.shape[1]] += factors @ rows
-
-
-@dataclass(frozen=True)
-class _Factored:
-    """Gradients of single records, which are outer products with the bias as one more input.
-
-    Attributes:
-        offset: of the weights, which the bias follows where there is one.
-        back: `float64[n, out]`.
-        came_in: `float64[n, in]`.
-        bias: True if there is one.
-    """
-
-    offset: int
-    back: Tensor
-    came_in: Tensor
-    bias: bool
-
-    def squares(self) -> Tensor:
-        """The squared norm of each, `float64[n]`."""
-        return self.back.square().sum(1) * (self.came_in.square().sum(1) + (1.0 if self.bias else 0.0))
-
-    def add(self, total: Tensor, factors: Tensor, finite: Tensor) -> None:
-        """Add their sum, each times its factor."""
-        scaled = torch.where(finite[:, None], self.back, 0.0) * factors[:, None]
-        size = scaled.shape[1] * self.came_in.shape[1]
-        total[self.offset : self.offset + size].view(scaled.shape[1], -1).addmm_(
-            scaled.t(), torch.where(finite[:, None], self.came_in, 0.0)
-        )
-        if self.bias:
-            total[self.offset + size : self.offset + size + scaled.shape[1]] += scaled.sum(0)
-
-
-_Part = _Formed | _Factored
-
-
-def _part(offset: int, layer: nn.Module, came_in: Tensor, back: Tensor) -> _Part:
+def _gradients(one: _Captured, back: Tensor) -> list[Gradients]:
+    """A layer's part of the gradients, by its weights and its bias."""
+    layer, came_in = one.layer, one.came_in
+    assert came_in is not None
     if isinstance(layer, nn.Linear):
-        return _Factored(offset, back.double(), came_in.double(), "bias" in dict(layer.named_parameters()))
+        return [Factored(one.weight, one.bias, back.double(), came_in.double())]
     assert isinstance(layer, nn.Conv2d)
-    return _Formed(offset, _convolved(layer, came_in, back).double())
+    weight = Formed(one.weight, _convolved(layer, came_in, back.flatten(2)).double())
+    return [weight] if one.bias is None else [weight, Formed(one.bias, back.flatten(2).sum(2).double())]
 
 
 def _convolved(layer: nn.Conv2d, came_in: Tensor, back: Tensor) -> Tensor:
-    """The gradient of each record, `float32[n, k]`: weights in their order, then the bias."""
+    """The gradient of each record by the weights, `float32[n, k]`, of what came back, `float32[n, out, places]`."""
     padding = layer.padding
     assert not isinstance(padding, str)
-    back = back.flatten(2)
     at_once = max(1, _NUMBERS_AT_ONCE // (layer.weight[0].numel() * back.shape[2]))
     rows: list[Tensor] = []
     for start in range(0, len(back), at_once):
         part = slice(start, start + at_once)
         seen = functional.unfold(came_in[part], layer.kernel_size, layer.dilation, padding, layer.stride)
         rows.append(torch.bmm(back[part], seen.transpose(1, 2)).flatten(1))
-    found = torch.cat(rows)
-    return found if layer.bias is None else torch.cat([found, back.sum(2)], dim=1)
+    return torch.cat(rows)
 
 
 def _modules(module: nn.Module) -> list[tuple[str, nn.Module]]:

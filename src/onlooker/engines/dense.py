@@ -1,7 +1,7 @@
 """Networks of linear layers by hand, without autograd: a step allocates nothing, and a gradient goes where it acts.
 
 A layer's gradient is the product of what came back and what went in, so that a step adds it to the weights in one
-product; and the gradient of one record has the norm |back| sqrt(|in|^2 + 1), without being formed.
+product, and gradients of single records are clipped without being formed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from onlooker.methods.clipping import Factored, add_clipped
 from onlooker.methods.descent import LocalDescent
 from onlooker.methods.trainer import Ask, ClippedSum, Descend, Trainer
 from onlooker.models import Model
@@ -22,7 +23,6 @@ from onlooker.privacy.random import Stream
 from onlooker.types import Examples, Row, Vector
 
 _ROWS_AT_ONCE = 256  # of records that are clipped one by one
-_BELOW_ONE = 1 - 2**-40  # so that no rounding lifts a clipped norm above the clip
 
 
 def _unrectify(back: Tensor, activated: Tensor) -> None:
@@ -77,8 +77,7 @@ def is_dense(model: Model) -> bool:
 class Dense:
     """Local training on networks of linear layers.
 
-    Guarantee: a clipped sum clips to the very bound. Norms, factors and sums are float64, and of the same 32-bit
-    numbers, so that what a record adds is its factor times the very gradient whose norm was taken.
+    Guarantee: a clipped sum is that of `clipping.add_clipped`, over outer products of 32-bit numbers.
 
     Args:
         model: what is trained; `is_dense` of it.
@@ -136,7 +135,6 @@ class Dense:
         bench = self._bench
         bench.weights.copy_(torch.from_numpy(parameters))
         total = torch.zeros(self._model.size, dtype=torch.float64)
-        sums = [layer.views(total) for layer in self._layers]
         features = torch.from_numpy(examples.features).flatten(1)
         targets = self._targets(examples)
         for start in range(0, len(examples), _ROWS_AT_ONCE):
@@ -144,20 +142,13 @@ class Dense:
             size = rows.stop - start
             bench.inputs(0, size).copy_(features[rows])
             self._forward(size)
-            pairs = [
-                (layer, back.double(), bench.inputs(layer, size).double())
-                for layer, back in self._backward(size, self._last_back(size, targets[rows]))
+            backs = self._backward(size, self._last_back(size, targets[rows]))
+            pairs = [(self._layers[place], place, back.double()) for place, back in backs]
+            parts = [
+                Factored(layer.weight, layer.bias, back, bench.inputs(place, size).double())
+                for layer, place, back in pairs
             ]
-            squares = torch.zeros(size, dtype=torch.float64)
-            for layer, back, came_in in pairs:
-                ones = 0.0 if sums[layer][1] is None else 1.0
-                squares += back.square().sum(1) * (came_in.square().sum(1) + ones)
-            norms = squares.sqrt()
-            finite = torch.isfinite(norms)
-            factors = torch.where(finite, clip / torch.clamp(norms, min=clip) * _BELOW_ONE, 0.0)
-            for layer, back, came_in in pairs:
-                scaled = torch.where(finite[:, None], back, 0.0) * factors[:, None]
-                _accumulate(sums[layer], scaled, torch.where(finite[:, None], came_in, 0.0), 1.0, 1.0)
+            add_clipped(total, parts, clip)
         return total.numpy()
 
     def _forward(self, size: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch.func import functional_call, vmap
 
+from onlooker.methods.clipping import Formed, add_clipped
 from onlooker.models import Model
 from onlooker.models.model import seeded
 from onlooker.privacy.random import Stream
@@ -43,7 +44,7 @@ def clipped_sum(
             own = {name: _leaf(value.expand(len(labels), *value.shape)) for name, value in weights.items()}
             found = _gradients(model.losses(outputs(own, features), labels), own)
             rows = torch.cat([one.reshape(len(labels), -1) for one in found], dim=1).double()
-            total += _sum_of_clipped(rows, clip)
+            add_clipped(total, [Formed(0, rows)], clip)
     return total.cpu().numpy()
 
 
@@ -73,7 +74,7 @@ def clipped_sum_of_persons(
                 labels = torch.from_numpy(person.labels[start : start + _ROWS_AT_ONCE]).to(device)
                 losses = model.losses(functional_call(model.module, weights, (features,)), labels)
                 gradient += torch.cat([one.reshape(-1) for one in _gradients(losses, weights)]).double()
-            total += _sum_of_clipped((gradient / len(person)).unsqueeze(0), clip)
+            add_clipped(total, [Formed(0, (gradient / len(person)).unsqueeze(0))], clip)
     return total.cpu().numpy()
 
 
@@ -85,11 +86,3 @@ def _leaf(weights: torch.Tensor) -> torch.Tensor:
 def _gradients(losses: torch.Tensor, weights: Mapping[str, torch.Tensor]) -> Sequence[torch.Tensor]:
     """Of the sum of the losses by each of the weights; zeros by those that no loss depends on."""
     return torch.autograd.grad(losses.sum(), list(weights.values()), materialize_grads=True)
-
-
-def _sum_of_clipped(rows: torch.Tensor, clip: float) -> torch.Tensor:
-    """The sum of the rows, `float64[k, d]`, each within L2 norm `clip`; a row that is not finite adds nothing."""
-    norms = torch.sqrt(torch.sum(rows * rows, dim=1))
-    finite = torch.isfinite(norms)
-    factors = torch.where(finite, clip / torch.clamp(norms, min=clip) * (1 - 2**-40), 0.0)
-    return factors @ torch.where(finite.unsqueeze(1), rows, 0.0)
