@@ -2,31 +2,54 @@
 
 import math
 import os
+import signal
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+
+import numpy as np
+
+from onlooker.errors import ModelError
 
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """A method of which clients do something else first."""
+    """A method of which clients, or those with these labels, do something else first."""
 
     method: object
     act: object
+    labels: object = None
 
     def __getattr__(self, name):
         return getattr(self.method, name)
 
     def __reduce__(self):
-        return Meanwhile, (self.method, self.act)
+        return Meanwhile, (self.method, self.act, self.labels)
 
     def local(self, received, kept, examples, stream):
-        self.act()
+        if self.labels is None or np.array_equal(examples.labels, self.labels):
+            self.act()
         return (yield from self.method.local(received, kept, examples, stream))
 
 
-def meanwhile(study, act):
-    """The study in which clients do this first."""
-    return replace(study, method=Meanwhile(study.method, act))
+def meanwhile(study, act, client=None):
+    """The study in which clients do this first, or one of them."""
+    labels = None if client is None else study.federation.clients[client].labels
+    return replace(study, method=Meanwhile(study.method, act, labels))
+
+
+def killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def refused():
+    raise ModelError("a sentence.")
+
+
+def unheard_of():
+    class Unknown(Exception):
+        """Cannot travel, for nobody else has it."""
+
+    raise Unknown("what happened")
 
 
 def noted(folder, what):

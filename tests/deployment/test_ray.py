@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from meanwhile import machine_here, meanwhile, noted
+from meanwhile import killed, machine_here, meanwhile, noted, refused, unheard_of
 from onlooker import config
 from onlooker.errors import ConfigError, ModelError, WorkerError
 from playing import begin, one_round
@@ -184,18 +184,6 @@ def test_a_machine_that_is_lost_with_the_sums_on_it_changes_nothing(two_machines
 
 @pytest.mark.deep
 def test_what_goes_wrong_in_a_client_is_told_in_a_sentence(here):
-    def killed():
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def refused():
-        raise ModelError("a sentence.")
-
-    def unheard_of():
-        class Unknown(Exception):
-            """Nobody else has it."""
-
-        raise Unknown("what happened")
-
     study = on_ray(study_of("dp-fedavg"), workers=1)
     with pytest.raises(ModelError, match=r"^a sentence\.$"):
         played(meanwhile(study, refused))

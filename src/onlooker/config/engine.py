@@ -30,9 +30,9 @@ def refuse_unable(table: EngineTable, model: Callable[[], Model]) -> None:
     if table.trainer != "auto":
         import torch
 
-        from onlooker.engines import require_able
+        from onlooker.engines import trainer_of
 
-        require_able(table.trainer, model(), torch.device("cpu"))
+        trainer_of(table.trainer, model(), torch.device("cpu"))
 
 
 def chosen(table: EngineTable, method: Method, model: Model, federation: Federation, device: torch.device) -> Settings:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onlooker.engines.arena import Arena, Layout
-from onlooker.engines.work import Gathered, Job
+from onlooker.engines.work import Gathered, Job, add_each
 from onlooker.privacy.channel import Channel
 from onlooker.types import Array
 
@@ -57,10 +57,7 @@ def is_exact(channel: Channel) -> bool:
 
 def added(total: Gathered, part: Gathered) -> None:
     """Add a part to a sum, in place."""
-    for one, other in zip(total.sums.shares, part.sums.shares, strict=True):
-        np.add(one, other, out=one)
-    if total.clean is not None and part.clean is not None:
-        np.add(total.clean, part.clean, out=total.clean)
+    add_each(total.arrays, part.arrays)
     total.sums.reports += part.sums.reports
 
 

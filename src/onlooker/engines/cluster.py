@@ -17,11 +17,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
-import torch
-
-from onlooker.engines.allocator import keep_freed_memory
 from onlooker.engines.chunks import Chunk, dealt, is_exact
 from onlooker.engines.joined import joined
+from onlooker.engines.process import play_alone
 from onlooker.engines.reduction import Lying, Parts, Reference, added, in_order, parts_of
 from onlooker.engines.work import Gathered, Job, Rows, Worker
 from onlooker.errors import WorkerError
@@ -156,8 +154,7 @@ def _played(
 @lru_cache(maxsize=1)
 def _unpacked(resident: Reference) -> Worker:
     """The worker of a run, once in each process that plays for it, whose arrays are those of the object store."""
-    torch.set_num_threads(1)
-    keep_freed_memory()
+    play_alone()
     warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes there
     return cast(Worker, importlib.import_module("ray").get(resident))
 

@@ -7,7 +7,6 @@ a process of its own it can do all that, and whoever runs a study hears one sent
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import pickle
 import signal
@@ -17,13 +16,13 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Any, cast
 
 from onlooker.engines.arena import Parcel
 from onlooker.engines.cluster import cluster
 from onlooker.engines.member import portable, when_the_parent_ends
+from onlooker.engines.process import context_of
 from onlooker.engines.reduction import Parts, gathered_of
 from onlooker.engines.work import Gathered, Job, Rows, Worker
 from onlooker.errors import WorkerError
@@ -105,7 +104,7 @@ def driver(worker: Worker, workers: int, address: str | None, start_method: str)
     """
     if sys.modules.get("ray"):  # a fork would inherit what Ray settled when it was imported: that nobody needs a token
         start_method = "spawn"
-    context = cast(SpawnContext, multiprocessing.get_context(start_method))
+    context = context_of(start_method)
     with tempfile.TemporaryDirectory(prefix="onlooker-", ignore_cleanup_errors=True) as folder:
         ours, theirs = context.Pipe()
         asked = theirs, Parcel(worker), workers, address, folder

@@ -11,16 +11,17 @@ from typing import Literal, Protocol
 
 import torch
 
-from onlooker.engines.allocator import keep_freed_memory
 from onlooker.engines.driver import driver
-from onlooker.engines.inline import Inline, one_thread
+from onlooker.engines.inline import Inline
 from onlooker.engines.loop import Loop
 from onlooker.engines.pool import pool
+from onlooker.engines.process import playing_alone
 from onlooker.engines.trial import candidates
 from onlooker.engines.work import Gathered, Job, Rows, Worker
 from onlooker.errors import ConfigError
 from onlooker.methods.method import Method
 from onlooker.methods.plain import Plain
+from onlooker.methods.trainer import Trainer
 from onlooker.models import Model
 from onlooker.privacy.random import Source
 from onlooker.types import Examples
@@ -82,8 +83,7 @@ def opened(
     if settings.name == "loop":
         yield Loop(Worker(method, Plain(model, device), clients, source))
         return
-    require_able(settings.trainer, model, device)
-    worker = Worker(method, candidates(model, device)[settings.trainer], clients, source, settings.elide)
+    worker = Worker(method, trainer_of(settings.trainer, model, device), clients, source, settings.elide)
     workers, start_method = settings.workers or cores(), settings.start_method or _fastest_start()
     if settings.name == "ray":
         _refuse_what_ray_is_not_for(settings, device)
@@ -91,8 +91,7 @@ def opened(
             yield machines
         return
     if workers == 1 or device.type != "cpu":
-        with one_thread():
-            keep_freed_memory()
+        with playing_alone():
             yield Inline(worker)
         return
     with pool(worker, workers, start_method) as processes:
@@ -112,17 +111,18 @@ def _refuse_what_ray_is_not_for(settings: Settings, device: torch.device) -> Non
         )
 
 
-def require_able(trainer: str, model: Model, device: torch.device) -> None:
-    """Refuse a trainer that cannot train a model.
+def trainer_of(name: str, model: Model, device: torch.device) -> Trainer:
+    """The trainer of a model that has this name.
 
     Raises:
-        ConfigError: with those that can.
+        ConfigError: if it cannot train this model, with those that can.
     """
     able = candidates(model, device)
-    if trainer not in able:
+    if name not in able:
         raise ConfigError(
-            f'engine.trainer = "{trainer}" cannot train this model; choose "auto" or one of {", ".join(able)}.'
+            f'engine.trainer = "{name}" cannot train this model; choose "auto" or one of {", ".join(able)}.'
         )
+    return able[name]
 
 
 def cores() -> int:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import torch
 
 from onlooker.engines.chunks import added, dealt, is_exact
 from onlooker.engines.work import Gathered, Job, Rows, Worker
@@ -31,14 +28,3 @@ class Inline:
                     if one is not total:
                         added(total, one)
         return gathered
-
-
-@contextmanager
-def one_thread() -> Generator[None]:
-    """Within it torch computes with one thread, as workers do: a sum in two parts has other bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

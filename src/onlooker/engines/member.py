@@ -12,11 +12,10 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 
 import numpy as np
-import torch
 
-from onlooker.engines.allocator import keep_freed_memory
 from onlooker.engines.arena import Arena, Parcel
 from onlooker.engines.chunks import partial
+from onlooker.engines.process import play_alone
 from onlooker.engines.work import Job, Worker
 from onlooker.privacy.channel import Channel
 from onlooker.types import Integers
@@ -86,8 +85,7 @@ def serve(number: int, pipe: Connection, arena: Arena, parcel: Parcel) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this one ends it
     when_the_parent_ends(lambda: os._exit(1))  # nobody would wait for the result
-    torch.set_num_threads(1)
-    keep_freed_memory()
+    play_alone()
     worker = parcel.content
     assert isinstance(worker, Worker)
     mark: Integers = arena.array(8 * number, (1,), np.int64)

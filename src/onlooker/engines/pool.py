@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
-from typing import cast
 
 import numpy as np
 
 from onlooker.engines.arena import Arena, Layout, Parcel
 from onlooker.engines.chunks import Chunk, Slots, dealt
 from onlooker.engines.member import DONE, Block, Task, serve
+from onlooker.engines.process import context_of
 from onlooker.engines.work import Gathered, Job, Rows, Worker
 from onlooker.errors import WorkerError
 
@@ -116,7 +114,7 @@ class Pool:
 @contextmanager
 def pool(worker: Worker, workers: int, start_method: str) -> Generator[Pool]:
     """Start the processes, and end them however the block ends."""
-    context = _context(start_method)
+    context = context_of(start_method)
     arena = Arena()
     arena.reach(8 * workers)
     parcel = Parcel(worker)
@@ -135,11 +133,6 @@ def pool(worker: Worker, workers: int, start_method: str) -> Generator[Pool]:
         for member in members:
             _end(member)
         arena.close()
-
-
-def _context(start_method: str) -> SpawnContext:
-    """Typed as one of the three, which all have the same methods."""
-    return cast(SpawnContext, multiprocessing.get_context(start_method))
 
 
 def _end(member: _Member) -> None:

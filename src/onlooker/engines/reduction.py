@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from onlooker.engines.work import Gathered
+from onlooker.engines.work import Gathered, add_each
 from onlooker.privacy.channel import Channel
 from onlooker.types import Array
 
@@ -30,7 +28,7 @@ _LOT = 8  # references that one task adds: what a machine holds at once, and wha
 
 def parts_of(sums: Sequence[Gathered]) -> Parts:
     """The arrays alone, to be sent: whose they are, both sides know."""
-    return tuple((*one.sums.shares, *(() if one.clean is None else (one.clean,))) for one in sums)
+    return tuple(one.arrays for one in sums)
 
 
 def gathered_of(channels: Sequence[Channel], parts: Parts | None, reports: int) -> list[Gathered]:
@@ -46,6 +44,7 @@ def gathered_of(channels: Sequence[Channel], parts: Parts | None, reports: int) 
 def added(*several: Parts) -> Parts:
     """The sum of at least one, from left to right; what is given is left as it is.
 
+    >>> import numpy as np
     >>> ones = ((np.ones(2, np.uint32),), (np.full(3, 0.5),))
     >>> [array.tolist() for arrays in added(ones, ones, ones) for array in arrays]
     [[3, 3], [1.5, 1.5, 1.5]]
@@ -54,8 +53,7 @@ def added(*several: Parts) -> Parts:
     total = tuple(tuple(array.copy() for array in arrays) for arrays in first)
     for parts in others:
         for sums, arrays in zip(total, parts, strict=True):
-            for one, other in zip(sums, arrays, strict=True):
-                np.add(one, other, out=one)
+            add_each(sums, arrays)
     return total
 
 

@@ -16,11 +16,10 @@ from typing import cast
 import numpy as np
 import torch
 
-from onlooker.engines.allocator import keep_freed_memory
 from onlooker.engines.captured import Captured, is_captured
 from onlooker.engines.dense import Dense, is_dense
 from onlooker.engines.flat import Flat
-from onlooker.engines.inline import one_thread
+from onlooker.engines.process import playing_alone
 from onlooker.engines.stacked import Stacked
 from onlooker.methods.averaging import Averaging
 from onlooker.methods.fedavg import FedAvg
@@ -68,8 +67,7 @@ def fastest(method: Method, model: Model, rows: Examples, device: torch.device, 
     if known.get(key) in tried:
         return known[key]
     ask = _ask(method, model, rows.take(np.arange(min(_ROWS, len(rows)))))
-    with one_thread():
-        keep_freed_memory()
+    with playing_alone():
         found = _fastest(tried, ask)
     _remember(cache, known | {key: found})
     return found
@@ -123,7 +121,7 @@ def _ask(method: Method, model: Model, rows: Examples) -> Callable[[], Ask]:
 def _key(method: Method, model: Model, rows: Examples, device: torch.device) -> str:
     """The same for every run whose steps cost the same on this machine."""
     batch = method.descent.batch_size if isinstance(method, Averaging | FedAvg) else 0
-    facts = [repr(model.module), rows.features.shape[1:], batch, str(device), platform.processor(), torch.__version__]
+    facts = [repr(model.module), rows.features.shape[1:], batch, str(device), platform.node(), torch.__version__]
     return hashlib.sha256(json.dumps([*facts, [one.name for one in model.layout]]).encode()).hexdigest()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,11 @@ class Gathered:
     sums: Sums
     clean: Integers | None
 
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """What it is made of, in the order of `kinds`."""
+        return self.sums.shares if self.clean is None else (*self.sums.shares, self.clean)
+
     @staticmethod
     def kinds(channel: Channel) -> list[np.dtype[Any]]:
         """What a channel's sums are made of, an array of `channel.size` for each: its shares, then `clean`."""
@@ -71,6 +76,12 @@ class Gathered:
     def nothing(channel: Channel) -> Gathered:
         """The sums of nobody."""
         return Gathered.over(channel, [np.zeros(channel.size, kind) for kind in Gathered.kinds(channel)])
+
+
+def add_each(total: Iterable[Array], part: Iterable[Array]) -> None:
+    """Add each array of a part to its own of a sum, in place."""
+    for one, other in zip(total, part, strict=True):
+        np.add(one, other, out=one)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import torch
 
 import onlooker
 from onlooker import config, data, run
+from onlooker.engines import play_alone
 from onlooker.errors import FolderError
 from onlooker.folder import RunFolder
 from onlooker.privacy.ledger import Ledger
@@ -80,7 +81,8 @@ class Runs:
         missing = sorted((job for job in wanted if not self._place(job).exists()), key=_data_of)
         if self.processes > 1 and len(missing) > 1:
             context = multiprocessing.get_context("spawn")
-            with ProcessPoolExecutor(self.processes, context, initializer=_one_thread) as pool:
+            # Two runs side by side, each with threads that wait for each other, are slower than one after the other.
+            with ProcessPoolExecutor(self.processes, context, initializer=play_alone) as pool:
                 for job, trace in zip(missing, pool.map(train, missing), strict=True):
                     self._keep(job, trace)
         else:
@@ -101,11 +103,6 @@ class Runs:
             raise FolderError(
                 f"the folder {self.store} cannot be written: {error.strerror or error}; name another by --runs."
             ) from error
-
-
-def _one_thread() -> None:
-    """Two runs side by side, each with threads that wait for each other, are slower than one after the other."""
-    torch.set_num_threads(1)
 
 
 def _data_of(job: Job) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from meanwhile import killed, meanwhile, refused, unheard_of
 from onlooker import config
 from onlooker.engines.arena import Arena, Layout, Parcel
 from onlooker.engines.chunks import dealt
@@ -38,56 +37,18 @@ def study_of(**settings):
     return config.study(ready, torch.device("cpu"))
 
 
-@dataclass(frozen=True)
-class Failing:
-    """A method of which one client does something else."""
-
-    method: object
-    fails: object
-
-    def __getattr__(self, name):
-        return getattr(self.method, name)
-
-    def __reduce__(self):
-        return Failing, (self.method, self.fails)
-
-    def local(self, received, kept, examples, stream):
-        if len(examples) == len(self.fails[0]) and np.array_equal(examples.labels, self.fails[0].labels):
-            self.fails[1]()
-        return (yield from self.method.local(received, kept, examples, stream))
-
-
-def failing(study, client, how):
-    return replace(study, method=Failing(study.method, (study.federation.clients[client], how)))
-
-
-def killed():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def refused():
-    raise ModelError("a sentence.")
-
-
-def unheard_of():
-    class Unknown(Exception):
-        """Cannot travel."""
-
-    raise Unknown("what happened")
-
-
 def test_a_worker_that_dies_is_named_with_its_client():
-    study = failing(study_of(), 3, killed)
+    study = meanwhile(study_of(), killed, 3)
     with pytest.raises(WorkerError, match=r"ended by signal 9 at client:3 of round 1; `onlooker resume` goes on"):
         one_round(study, begin(study)[0])
     assert not children()
 
 
 def test_an_error_in_a_worker_is_raised_here():
-    study = failing(study_of(), 2, refused)
+    study = meanwhile(study_of(), refused, 2)
     with pytest.raises(ModelError, match=r"a sentence\."):
         one_round(study, begin(study)[0])
-    study = failing(study_of(), 2, unheard_of)
+    study = meanwhile(study_of(), unheard_of, 2)
     with pytest.raises(RuntimeError, match="Unknown: what happened"):
         one_round(study, begin(study)[0])
     assert not children()

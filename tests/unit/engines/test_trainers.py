@@ -22,6 +22,7 @@ from onlooker.models import build
 from onlooker.models.parts import whole
 from onlooker.privacy.random import Seeded
 from onlooker.types import Examples
+from views import Views
 
 CPU = torch.device("cpu")
 DESCENTS = {
@@ -44,24 +45,13 @@ def with_dropout(shape, outputs):
     return nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), 9), nn.Dropout(0.5), nn.Linear(9, outputs))
 
 
-class Views(nn.Module):
-    """Reads its pictures as they lie in memory, which channels that come last change."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv, self.head = nn.Conv2d(1, 4, 3), nn.Linear(4 * 26 * 26, 10)
-
-    def forward(self, rows):
-        return self.head(self.conv(rows).view(len(rows), -1))
-
-
 NETWORKS = [
     "logistic",
     "mlp",
     "cnn-ms-pafl",
     f"{__name__}:three_layers",
     f"{__name__}:with_dropout",
-    f"{__name__}:Views",
+    "views:Views",
 ]
 SHAPE = (1, 28, 28)
 
@@ -112,7 +102,7 @@ def test_every_trainer_moves_as_the_plain_one(network, descent):
 
 
 @pytest.mark.parametrize("descent", DESCENTS)
-@pytest.mark.parametrize("network", ["mlp", "cnn-ms-pafl", f"{__name__}:Views"])
+@pytest.mark.parametrize("network", ["mlp", "cnn-ms-pafl", "views:Views"])
 def test_clients_in_one_tensor_move_as_each_alone(network, descent):
     """Also with fewer rows than others, and the same client twice."""
     model = build(network, SHAPE, 10, "classification")
@@ -276,7 +266,7 @@ def nothing_between(shape, outputs):
 def test_what_dense_cannot_train_it_does_not_take(factory):
     shape = (1, 28, 28) if factory is Views else (4,)
     outputs = 10 if factory is Views else 4
-    model = build(f"{__name__}:{factory.__name__}", shape, outputs, "classification")
+    model = build(f"{factory.__module__}:{factory.__name__}", shape, outputs, "classification")
     assert not is_dense(model)
     assert "dense" not in candidates(model, CPU)
     kept_out = factory in (tied, frozen, frozen_bias)
@@ -288,7 +278,7 @@ def method_of(model, descent=DESCENTS["sgd"]):
 
 
 def test_the_fastest_agrees_and_is_remembered(tmp_path):
-    model = build(f"{__name__}:Views", SHAPE, 10, "classification")
+    model = build("views:Views", SHAPE, 10, "classification")
     with pytest.raises(RuntimeError):
         descend(Flat(model, CPU, channels_last=True), DESCENTS["sgd"], model.initial(1), rows(), stream())
     cache = tmp_path / "deep" / "trainers.json"

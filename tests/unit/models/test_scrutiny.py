@@ -247,20 +247,9 @@ def test_dropout_is_off_in_evaluation_and_its_template_stays_in_training_mode(
     assert model.module.training and model.fresh(vector).training
 
 
-class Views(nn.Module):
-    """Reads its pictures as they lie in memory, which channels that come last change."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv, self.head = nn.Conv2d(3, 4, 3), nn.Linear(4 * 6 * 6, 10)
-
-    def forward(self, rows):
-        return self.head(self.conv(rows).view(len(rows), -1))
-
-
 def test_channels_come_last_only_where_nothing_else_comes_out():
     shape = (3, 8, 8)
-    assert not build(f"{__name__}:Views", shape, 10, "classification").channels_last
+    assert not build("views:Views", shape, 10, "classification").channels_last
     assert not build("mlp", shape, 10, "classification").channels_last
     model = build("cnn-ms-pafl", (3, 32, 32), 10, "classification")
     assert model.channels_last
