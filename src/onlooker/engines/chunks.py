@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onlooker.engines.arena import Arena, Layout
-from onlooker.engines.work import Gathered, Job, add_each
+from onlooker.engines.work import Gathered, Job, Worker, add_each
 from onlooker.privacy.channel import Channel
 from onlooker.types import Array
 
@@ -36,8 +36,7 @@ def dealt(cohorts: Sequence[Sequence[Job]], size: int, whole: bool, most: int | 
         cohorts: the jobs of each group.
         size: d, how many coordinates a row has.
         whole: leave a group in one piece, where its members share within a round.
-        most: in how many pieces, about, where no bit depends on them: sums are of integers, and clients are trained
-            one at a time.
+        most: in how many pieces, about, where no bit depends on them (`is_free`).
     """
     total = sum(len(jobs) for jobs in cohorts)
     most = most or max(1, min(_CHUNKS, _FLOAT_SUMS // size))
@@ -53,6 +52,12 @@ def dealt(cohorts: Sequence[Sequence[Job]], size: int, whole: bool, most: int | 
 def is_exact(channel: Channel) -> bool:
     """True if a channel's sums are integers."""
     return channel.grid is not None
+
+
+def is_free(worker: Worker, groups: int) -> bool:
+    """True if no bit depends on the chunks: all sums are of integers, and clients are trained one at a time."""
+    channels = [one for group in range(groups) for one in worker.method.terms.channels_of(group)]
+    return worker.trainer.at_once == 1 and all(is_exact(one) for one in channels)
 
 
 def added(total: Gathered, part: Gathered) -> None:

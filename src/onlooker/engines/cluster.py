@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
-from onlooker.engines.chunks import Chunk, dealt, is_exact
+from onlooker.engines.chunks import Chunk, dealt, is_exact, is_free
 from onlooker.engines.joined import joined
 from onlooker.engines.process import play_alone
 from onlooker.engines.reduction import Lying, Parts, Reference, added, in_order, parts_of
@@ -58,8 +58,8 @@ class Cluster:
         method = self.worker.method
         exact = all(is_exact(one) for group in range(len(cohorts)) for one in method.terms.channels_of(group))
         try:
-            free = exact and self.worker.trainer.at_once == 1  # who is played beside whom has a say in the bits
-            most = _AHEAD * max(1, int(self.ray.cluster_resources().get("CPU", 0))) if free else None
+            processors = max(1, int(self.ray.cluster_resources().get("CPU", 0)))
+            most = _AHEAD * processors if is_free(self.worker, len(cohorts)) else None
             chunks = dealt(cohorts, starts.shape[1], method.epochs > 1, most)
             return self._sums(round, chunks, exact, starts, private)
         except self.ray.exceptions.RayError as error:

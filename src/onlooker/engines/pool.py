@@ -13,13 +13,14 @@ from multiprocessing.process import BaseProcess
 import numpy as np
 
 from onlooker.engines.arena import Arena, Layout, Parcel
-from onlooker.engines.chunks import Chunk, Slots, dealt
+from onlooker.engines.chunks import Chunk, Slots, dealt, is_free
 from onlooker.engines.member import DONE, Block, Task, serve
 from onlooker.engines.process import context_of
 from onlooker.engines.work import Gathered, Job, Rows, Worker
 from onlooker.errors import WorkerError
 
 _AHEAD = 2  # tasks that a worker has at a time, so that it never waits for the next one
+_PIECES = 16  # of a round for each worker, where no bit depends on them, so that workers end together
 _PATIENCE = 2.0  # seconds
 
 
@@ -48,7 +49,8 @@ class Pool:
             WorkerError: if a process dies; nothing of the round has been released.
         """
         method = self.worker.method
-        chunks = dealt(cohorts, starts.shape[1], method.epochs > 1)
+        most = _PIECES * len(self.members) if is_free(self.worker, len(cohorts)) else None
+        chunks = dealt(cohorts, starts.shape[1], method.epochs > 1, most)
         layout = Layout(8 * len(self.members))
         blocks = (
             Block(layout.place(starts.shape, np.float32), *starts.shape),

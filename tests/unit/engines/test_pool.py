@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from onlooker import config
 from onlooker.engines.arena import Arena, Layout, Parcel
 from onlooker.engines.chunks import dealt
 from onlooker.engines.member import Block, Task
-from onlooker.engines.work import Job
+from onlooker.engines.pool import Pool
+from onlooker.engines.work import Job, Worker
 from onlooker.errors import ModelError, WorkerError
 from playing import begin, one_round
 
@@ -33,7 +35,8 @@ def study_of(**settings):
         "engine.trainer": '"flat"',
         **settings,
     }
-    ready = config.prepare(config.parse("", [f"{key}={value}" for key, value in table.items()]), Path())
+    given = [f"{key}={value}" for key, value in table.items() if value is not None]
+    ready = config.prepare(config.parse("", given), Path())
     return config.study(ready, torch.device("cpu"))
 
 
@@ -112,6 +115,22 @@ def test_every_job_is_dealt_once_and_in_order(sizes):
 def test_a_big_cohort_is_dealt_in_many_parts_of_about_one_size():
     (parts,) = dealt([[Job(client) for client in range(500)]], 100, False)
     assert len(parts) == 32 and {len(chunk.jobs) for chunk in parts} == {15, 16}
+
+
+@pytest.mark.parametrize("method, at_once, pieces", [("dp-fedavg", 1, 48), ("dp-fedavg", 2, 32), ("fedavg", 1, 32)])
+def test_more_workers_have_more_pieces_where_no_bit_depends_on_them(monkeypatch, method, at_once, pieces):
+    """Else cores beyond the thirty-second would be idle, and all but a few of them with a large model."""
+    noise = {"privacy.noise-multiplier": None} if method == "fedavg" else {}
+    study = study_of(**{"task.method": f'"{method}"', "data.clients": 100, **noise})
+    sent = []
+    monkeypatch.setattr(Pool, "_run", lambda self, round, chunks, blocks, slots: sent.extend(chunks))
+    worker = Worker(study.method, SimpleNamespace(at_once=at_once), study.federation.clients, study.source)
+    arena = Arena()
+    Pool(worker, (None,) * 3, arena).play(
+        1, [[Job(client) for client in range(100)]], begin(study)[0].models, np.empty((0, 0), np.float32)
+    )
+    arena.close()
+    assert len(sent) == pieces and [job.client for chunk in sent for job in chunk.jobs] == [*range(100)]
 
 
 def test_an_arena_grows_and_old_views_show_the_same_memory():
