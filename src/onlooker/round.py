@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from onlooker.engines.work import Gathered, Job, Rows, kind_of
 from onlooker.methods.groups import broadcast
 from onlooker.methods.method import Method, State
 from onlooker.models import Model
+from onlooker.privacy.blocks import squared_norm
 from onlooker.privacy.channel import Channel, Sealed
 from onlooker.privacy.random import Source
 from onlooker.privacy.shares import combine
@@ -202,7 +204,7 @@ def _signal_norm(one: Gathered) -> float:
     if grid is None:
         return 0.0
     clean = grid.from_ring(combine(one.sums.shares)) if one.clean is None else one.clean
-    return float(np.linalg.norm(clean / 2.0**grid.fraction_bits)) * grid.clip
+    return math.sqrt(squared_norm(clean.astype(np.float64))) / 2.0**grid.fraction_bits * grid.clip
 
 
 def _norms(gathered: Sequence[Gathered], signals: Sequence[float], divisors: Sequence[float]) -> dict[str, float]:
