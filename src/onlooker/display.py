@@ -77,12 +77,17 @@ def show_findings(console: Console, ledger: Ledger, findings: Sequence[Finding])
         others = [_least(row)] if grouped else []
         for names, subjects in _lines(row):
             about = [_runs(subjects)] if many else []
-            table.add_row(*about, names, value, *others, row.finding.guarantee, because)
+            table.add_row(*about, names, value, *others, row.finding.guarantee, Text(because))  # it may hold names
             because = ""  # said once for observers that share it
     console.print(table)
     common = [f"{tail[0].upper()}{tail[1:]}." for tail in shared] if len(shared) == 1 else []
     for line in (*common, *_summary(ledger, findings)):
-        console.print(line, highlight=False, soft_wrap=True)
+        say(console, line)
+
+
+def say(console: Console, line: str) -> None:
+    """One line as it stands: names and paths of a user may hold what rich takes for markup."""
+    console.print(Text(line), soft_wrap=True)
 
 
 def _lines(row: Worst) -> list[tuple[str, Sequence[int]]]:
@@ -132,19 +137,18 @@ def _others(finding: Finding, clients: int) -> tuple[int, ...]:
 def show_plan(console: Console, prepared: Prepared, ledger: Ledger, findings: Sequence[Finding]) -> None:
     """The whole plan: what would run, what each observer would learn, and whether the model would."""
     terms, configuration = ledger.terms, prepared.configuration
-    console.print(
+    say(
+        console,
         f"{configuration.task.method}: {_rounds(terms)}, {terms.clients} clients{_groups(terms)}, "
         f"{prepared.size:,} parameters, noise multiplier {_multipliers(terms)}",
-        highlight=False,
-        soft_wrap=True,
     )
     for line in config.sides_of(prepared):
-        console.print(line, highlight=False, soft_wrap=True)
+        say(console, line)
     show_findings(console, ledger, findings)
     show_printed(console, prepared)
     expected = forecast(terms)
     if not expected.drowned:  # else it was a warning already
-        console.print(f"Forecast: {expected.sentence()}", highlight=False, soft_wrap=True)
+        say(console, f"Forecast: {expected.sentence()}")
 
 
 def _rounds(terms: Terms) -> str:
@@ -164,7 +168,7 @@ def _multipliers(terms: Terms) -> str:
 def show_printed(console: Console, prepared: Prepared) -> None:
     """What the method's paper prints, where it prints anything."""
     if prepared.printed:
-        console.print(prepared.printed, highlight=False, soft_wrap=True)
+        say(console, prepared.printed)
 
 
 def follow(console: Console, prepared: Prepared, folder: RunFolder, progress: Iterable[Progress]) -> None:

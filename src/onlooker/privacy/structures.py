@@ -69,8 +69,13 @@ BUILDERS: Mapping[str, Callable[[int, int, int], Members]] = {
 """By the name that a configuration gives to `groups.structure`."""
 
 
-def regions(path: Path) -> Members:
-    """Groups from a file of lines `client,group`, after a header of these words; groups go by name, in order of sight.
+_LONGEST_NAME = 40
+
+
+def regions(path: Path) -> tuple[Members, tuple[str, ...]]:
+    """Groups from a file of lines `client,group`, after a header of these words: their members, and their names.
+
+    Groups count in the order in which the file first names them.
 
     Raises:
         DataError: if the file cannot be read or a line is not such a pair.
@@ -90,13 +95,18 @@ def regions(path: Path) -> Members:
             raise DataError(
                 f'groups.path = {path}, line {number}: "{",".join(line):.80}" is not a client\'s number and a group.'
             )
+        if len(words[1]) > _LONGEST_NAME or not words[1].isprintable():
+            raise DataError(
+                f"groups.path = {path}, line {number}: the group's name {words[1]!a:.60} must be one line of at most "
+                f"{_LONGEST_NAME} characters that can be printed; shorten it."
+            )
         client = int(words[0])
         if client in found.setdefault(words[1], set()):
             raise DataError(f"groups.path = {path}, line {number}: client {client} is in group {words[1]} already.")
         found[words[1]].add(client)
     if not found:
         raise DataError(f"groups.path = {path} names no client; write a line for each client of each group.")
-    return tuple(tuple(sorted(group)) for group in found.values())
+    return tuple(tuple(sorted(group)) for group in found.values()), tuple(found)
 
 
 def _deal(name: str, clients: int, groups: int, overlap: int, links: list[Link]) -> Members:

@@ -118,9 +118,9 @@ def test_numbers_of_a_structure_are_checked():
 def test_regions_come_from_a_file(tmp_path):
     path = tmp_path / "regions.csv"
     path.write_text("client, group\n0,north\n2,south\n1,north\n\n1,south\n")
-    assert regions(path) == ((0, 1), (1, 2))
+    assert regions(path) == (((0, 1), (1, 2)), ("north", "south"))
     path.write_text("client,group\n123456789,north\n")
-    assert regions(path) == ((123456789,),)
+    assert regions(path) == (((123456789,),), ("north",))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,8 @@ def test_regions_come_from_a_file(tmp_path):
         ("client,group\n0\n", "line 2"),
         ("client,group\n1234567890,north\n", "line 2"),
         ("client,group\n0,\n", "line 2"),
+        ("client,group\n0,{}\n".format("a" * 41), "line 2: the group's name 'a+' must be one line of at most 40"),
+        ("client,group\n0,a\x07b\n", "line 2: the group's name .* that can be printed"),
         ("client,group\n0,a\n0,a\n", "line 3: client 0 is in group a already"),
     ],
 )
