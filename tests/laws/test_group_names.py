@@ -70,6 +70,16 @@ def told(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_missing_file_of_groups_gets_one_sentence(command):
+    Path("regions.csv").unlink()
+    result = CliRunner().invoke(app, [command, "named.toml"])
+    (sentence,) = result.stderr.splitlines()
+    assert result.exit_code == 2 and not Path("runs").exists()
+    assert sentence.startswith(f"onlooker: error: groups.path = {Path.cwd() / 'regions.csv'} cannot be read: ")
+    assert sentence.endswith("correct the path, which is relative to the configuration.")
+
+
 @pytest.fixture
 def run() -> RunFolder:
     printed("run", "named.toml", "--out", "run")

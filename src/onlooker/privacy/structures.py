@@ -83,7 +83,7 @@ def regions(path: Path) -> tuple[Members, tuple[str, ...]]:
     try:
         lines = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"groups.path = {path} cannot be read: {error}.") from error
+        raise DataError(f"groups.path = {path} cannot be read: {_why(error)}.") from error
     if not lines or [word.strip() for word in lines[0]] != ["client", "group"]:
         raise DataError(f'groups.path = {path} must start with the line "client,group".')
     found: dict[str, set[int]] = {}
@@ -107,6 +107,22 @@ def regions(path: Path) -> tuple[Members, tuple[str, ...]]:
     if not found:
         raise DataError(f"groups.path = {path} names no client; write a line for each client of each group.")
     return tuple(tuple(sorted(group)) for group in found.values()), tuple(found)
+
+
+def _why(error: OSError | UnicodeDecodeError | csv.Error) -> str:
+    """Why a file of groups cannot be read, and what would do."""
+    match error:
+        case FileNotFoundError():
+            return (
+                'there is no such file; put one of lines "client,group" there, or correct the path, which is relative '
+                "to the configuration"
+            )
+        case OSError():
+            return f'{error.strerror or error}; name a file of lines "client,group" that may be read'
+        case UnicodeDecodeError():
+            return "it is not UTF-8 text; save it as UTF-8"
+        case _:
+            return f"{error}; write each line as a client's number, a comma and a group's name"
 
 
 def _deal(name: str, clients: int, groups: int, overlap: int, links: list[Link]) -> Members:
