@@ -126,7 +126,9 @@ def resume(
         _refuse_other_terms(opened, prepared)
         if others := config.changed(recorded, asked):
             raise TermsError(f"{folder} would be another run, not a resumed one, with {'; '.join(others)}.")
-        _go(prepared, config.study(prepared, _device(device)), opened)
+        study = config.study(prepared, _device(device))
+        display.show_where(Console(), opened)
+        _go(prepared, study, opened)
 
 
 @app.command()

@@ -171,6 +171,13 @@ def show_printed(console: Console, prepared: Prepared) -> None:
         say(console, prepared.printed)
 
 
+def show_where(console: Console, folder: RunFolder) -> None:
+    """From which round a run goes on."""
+    done, rounds = folder.commit().round, folder.terms().rounds
+    left = f"goes on from round {done + 1} of {rounds}" if done < rounds else f"has played all its {rounds} rounds"
+    say(console, f"{folder.path} {left}.")
+
+
 def follow(console: Console, prepared: Prepared, folder: RunFolder, progress: Iterable[Progress]) -> None:
     """Show a run as it goes: live on a terminal, else a line for every tenth of it."""
     terms, observers = prepared.agreement.terms, prepared.agreement.observers
