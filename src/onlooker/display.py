@@ -191,23 +191,36 @@ def follow(console: Console, prepared: Prepared, folder: RunFolder, progress: It
         TimeRemainingColumn(),
         console=console,
     )
-    done = folder.commit().round
+    done, latest = folder.commit().round, _last_evaluated(folder.metrics())
     task = bar.add_task("", total=terms.rounds, completed=done, measured="")
     shown = time.monotonic()
     with Live(bar, console=console, refresh_per_second=4, transient=True) as screen:
         for step in progress:
             done += 1
-            bar.update(task, completed=done, measured=_measured(step.metrics))
+            latest = _last_evaluated([step.metrics or {}]) or latest
+            standing = _standing(step, done, latest)
+            bar.update(task, completed=done, measured=standing)
             if time.monotonic() - shown > 0.5 or done == terms.rounds:
                 shown = time.monotonic()
                 screen.update(Group(bar, _live_epsilons(step.ledger, observers)))
             if not console.is_terminal and done % max(1, terms.rounds // 10) == 0:
-                console.print(f"round {done} of {terms.rounds}  {_measured(step.metrics)}", highlight=False)
+                console.print(f"round {done} of {terms.rounds}  {standing}", highlight=False)
 
 
-def _measured(metrics: Mapping[str, Any] | None) -> str:
-    if metrics is None:
-        return "given up, stays charged"
+def _standing(step: Progress, round: int, latest: Mapping[str, Any] | None) -> str:
+    """How good the model was when it was last looked at, with the round of that where it is an earlier one."""
+    known = _measured(latest) if latest else "not evaluated yet"
+    if latest and latest["round"] != round:
+        known += f" after round {latest['round']}"
+    return known if step.metrics else f"given up, stays charged; {known}"
+
+
+def _last_evaluated(metrics: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    return next((line for line in reversed(metrics) if _measured(line)), None)
+
+
+def _measured(metrics: Mapping[str, Any]) -> str:
+    """In words; nothing where a round was not evaluated."""
     if "accuracy" in metrics:
         return f"accuracy {metrics['accuracy']:.1%}"
     if "loss" in metrics:
