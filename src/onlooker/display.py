@@ -149,6 +149,8 @@ def show_plan(console: Console, prepared: Prepared, ledger: Ledger, findings: Se
     expected = forecast(terms)
     if not expected.drowned:  # else it was a warning already
         say(console, f"Forecast: {expected.sentence()}")
+    if prepared.description.unseen:
+        say(console, prepared.description.unseen)
 
 
 def _rounds(terms: Terms) -> str:
