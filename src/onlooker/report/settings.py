@@ -35,7 +35,7 @@ def settings(facts: Facts) -> Labelled:
         *channels.split(facts),
         ("Rounds", f"{terms.rounds} planned, {facts.charged} charged, {facts.committed} in the model"),
         ("Clients", f"{terms.clients}; {_clients_drawn(terms)}"),
-        *channels.groups(terms),
+        *channels.groups(facts),
         ("Persons" if terms.unit == "person" else "Records", _records_drawn(terms)),
         *channels.noise(facts),
         ("Target epsilon", _target(facts)),
