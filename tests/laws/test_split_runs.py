@@ -163,6 +163,16 @@ def found(weights, content):
     )
 
 
+def test_a_score_that_rests_on_private_parts_is_named_as_such(tmp_path):
+    """It stands where every reader looks for it, and no party of a deployment could see it (rule 10)."""
+    for method, more, named in (("ms-pafl", SPLIT, ["accuracy", "loss"]), ("dp-ogl", IN_GROUPS, None)):
+        study, folder = begun(tmp_path, method, method, **{"privacy__noise_multiplier": 0.5, **more})
+        finished(study, folder)
+        lines = [json.loads(line) for line in (folder.path / "metrics.jsonl").read_text().splitlines()]
+        assert len(lines) == 3
+        assert all(line.get("simulation-only") == named and 0 <= line["accuracy"] <= 1 for line in lines)
+
+
 def test_a_resumed_run_has_the_private_parts_again(tmp_path):
     whole = begun(tmp_path, "ms-pafl", "whole", **SPLIT)
     finished(*whole)
