@@ -142,8 +142,14 @@ def because(terms: Terms, subject: int, observers: str, pair: Pair, seen: str) -
     known = f"theorem {pair.theorem}"
     if pair.assumed is not None:
         known += f", or {pair.assumed:.2f} if an interval moved by sqrt(S) clips alone, which is assumed and not proven"
-    hidden = "hidden" if terms.amplified(subject, observers) else "seen"
-    return f"{seen}, {count}{_way(pair)} ({known}); participation is {hidden}"
+    return f"{seen}, {count}{_way(pair)} ({known}); {_participation(terms, subject, observers)}"
+
+
+def _participation(terms: Terms, subject: int, observers: str) -> str:
+    if any(view.participation for view in terms.views(subject, observers)):
+        return "participation is seen"
+    sampled = terms.amplified(subject, observers)
+    return "participation is hidden" if sampled else "this client takes part in every round of its groups"
 
 
 def _way(pair: Pair) -> str:

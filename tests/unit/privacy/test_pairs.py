@@ -131,6 +131,12 @@ def test_a_reason_says_one_release_and_that_participation_is_seen():
     assert words == f"sees, 1 release over groups 0 - 1 by client:1 (theorem {pair.theorem}); participation is seen"
 
 
+def test_a_reason_says_that_nobody_stays_away():
+    assert reason(terms_of(sampling=Everyone()), 0, "client:2")[0].endswith(
+        "; this client takes part in every round of its groups"
+    )
+
+
 def test_a_reason_says_why_there_is_no_guarantee_and_what_is_assumed():
     silent = terms_of(multipliers=(0.0,) * 4)
     assert reason(silent, 0, "client:1")[0] == "no guarantee: the noise multiplier is 0 (sees)"
