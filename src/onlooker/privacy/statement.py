@@ -32,6 +32,7 @@ class Finding:
         guarantee: "none"; "computational", where it rests on shares and envelopes; or "statistical", where it rests on
             nothing but noise, which is as good as the AES key stream that it is drawn from.
         because: the reason in words.
+        assumed: for DP-OGL+ as printed, what would hold under an assumption that is not proven; else None.
     """
 
     subjects: tuple[int, ...]
@@ -40,10 +41,11 @@ class Finding:
     amplified: bool
     guarantee: str
     because: str
+    assumed: float | None = None
 
 
-_Answer: TypeAlias = tuple[Price, bool, str, str]
-"""Price, amplified, guarantee and reason."""
+_Answer: TypeAlias = tuple[Price, bool, str, str, float | None]
+"""Price, amplified, guarantee, reason, and what is assumed."""
 
 
 def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | None = None) -> list[Finding]:
@@ -69,16 +71,16 @@ def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | Non
 
 
 def _answer(ledger: Ledger, subject: int, observer: str) -> _Answer:
-    terms = ledger.terms
+    terms, assumed = ledger.terms, None
     if isinstance(terms.topology, Groups) and terms.unit != "none":
         pair = pair_of(terms, subject, observer, len(ledger.releases), terms.delta)
         price, reason = pair.price, because(terms, subject, observer, pair, _seen(terms, subject, observer))
-        amplified = _amplified(ledger, subject, observer, price)
+        amplified, assumed = _amplified(ledger, subject, observer, price), pair.assumed
     else:
         price = ledger.price(subject, observer)
         amplified = _amplified(ledger, subject, observer, price)
         reason = _because(terms, subject, observer, amplified)
-    return price, amplified, _guarantee(terms, subject, observer, price), reason
+    return price, amplified, _guarantee(terms, subject, observer, price), reason, assumed
 
 
 def _amplified(ledger: Ledger, subject: int, observer: str, price: Price) -> bool:
@@ -195,6 +197,7 @@ def to_json(ledger: Ledger, findings: Iterable[Finding]) -> dict[str, Any]:
                 "amplified": finding.amplified,
                 "guarantee": finding.guarantee,
                 "because": finding.because,
+                "assumed-not-proven": finding.assumed,
             }
             for finding in findings
         ],
@@ -242,7 +245,7 @@ def worst_first(findings: Sequence[Finding]) -> list[Worst]:
         largest = max(known, key=lambda one: one.price.epsilon)
         alike = [one for one in known if one.price.epsilon == largest.price.epsilon]
         subjects = tuple(sorted(subject for one in alike for subject in one.subjects))
-        key = (largest.price, largest.amplified, largest.guarantee, largest.because)
+        key = (largest.price, largest.amplified, largest.guarantee, largest.because, largest.assumed)
         least = min(one.price.epsilon for one in known)
         shared.setdefault(key, []).append((name, subjects, largest, least))
     rows = [
