@@ -20,11 +20,12 @@ from onlooker.privacy.grid import Grid
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.mechanisms import RoundedGaussian
 from onlooker.privacy.records import WithoutReplacement
-from onlooker.privacy.sampling import Everyone, FixedOffset, FixedSize, Poisson, RandomAllocation
+from onlooker.privacy.sampling import Cyclic, Everyone, FixedOffset, FixedSize, Poisson, RandomAllocation
 from onlooker.privacy.statement import find, to_json, worst
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.training import Training
+from onlooker.report import settings
 from playing import begin
 
 
@@ -167,6 +168,12 @@ def test_why_drawing_records_amplifies_or_not(records, keeps, z, amplified, word
     """A client of 100 records uses all of them where Q b = 320, whatever it keeps."""
     found = answer(unit="record", training=Training(keeps, records, 100), z=z)
     assert found[0] is amplified and found[1].endswith(words)
+
+
+def test_one_round_is_one_round():
+    assert display._rounds(ledger_of(rounds=1).terms) == "1 round" and display._rounds(ledger_of().terms) == "10 rounds"
+    assert settings._drawn(Cyclic(1)) == settings._drawn(Everyone()) == "all take part in every round"
+    assert "every 2-th round" in settings._drawn(Cyclic(2))
 
 
 def test_what_is_shown_live_is_never_below_what_will_be_promised():
