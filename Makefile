@@ -36,8 +36,8 @@ test-deep: setup
 	$(ONE) $(BIN)/pytest -n 2 --dist loadfile --doctest-modules src tests
 
 study: setup
-	$(BIN)/python studies/mnist_silos.py
 	$(BIN)/python studies/papers.py $(DATA)
+	$(if $(DATA),$(BIN)/python studies/mnist_silos.py $(DATA))
 
 # BENCH holds options, such as BENCH="--only mlp-50 --peers pfl,fedjax"; a whole run takes hours on a quiet machine.
 bench: setup

@@ -31,6 +31,8 @@ def make(paper: str, name: str, root: Path | None) -> None:
 def main() -> None:
     """What is missing, in order."""
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    if root is None:
+        print("Formulas alone: name the folder that has a folder for each data set for what is trained.", flush=True)
     for paper in sys.argv[2:] or FORMULAS:
         for name in available(paper, Scale("study", root), Runs(KEPT)):
             if not (STUDIES / paper / f"{name}.csv").exists() and (root or name in FORMULAS[paper]):

@@ -26,6 +26,7 @@ from onlooker.folder import RunFolder
 from onlooker.privacy.forecast import forecast
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import find, to_json
+from onlooker.privacy.topology import recorded_names
 from onlooker.reproduce import reproduce
 
 if TYPE_CHECKING:
@@ -71,9 +72,10 @@ def plan(
         ledger = Ledger.plan(terms)
         observers = (observer,) if observer is not None else prepared.agreement.observers
         subjects = None if subject is None else [_client(subject, terms.clients)]
-        findings = find(ledger, observers, subjects)
+        names = prepared.agreement.group_names
+        findings = find(ledger, observers, subjects, names)
         if as_json:
-            print(json.dumps(to_json(ledger, findings), allow_nan=False))
+            print(json.dumps(to_json(ledger, findings, names), allow_nan=False))
         else:
             display.show_plan(Console(), prepared, ledger, findings)
 
@@ -124,7 +126,9 @@ def resume(
         _refuse_other_terms(opened, prepared)
         if others := config.changed(recorded, asked):
             raise TermsError(f"{folder} would be another run, not a resumed one, with {'; '.join(others)}.")
-        _go(prepared, config.study(prepared, _device(device)), opened)
+        study = config.study(prepared, _device(device))
+        display.show_where(Console(), opened)
+        _go(prepared, study, opened)
 
 
 @app.command()
@@ -143,7 +147,8 @@ def export(
         client = _client(to, opened.terms().clients, "--to")
         place, commit = out or Path(f"client-{client}.safetensors"), opened.commit()
         try:
-            place.write_bytes(packed(view_of(prepared.method, prepared.model, commit, client), commit.round))
+            view = view_of(prepared.method, prepared.model, commit, client, _group_names(opened))
+            place.write_bytes(packed(view, commit.round))
         except OSError as error:
             raise FolderError(
                 f"{place} cannot be written: {error.strerror or error}; name another by --out."
@@ -183,13 +188,18 @@ def _go(prepared: Prepared, study: Study, folder: RunFolder) -> None:
     from onlooker import report  # not before the first round, which does not need it
 
     page = report.write(folder)
-    findings = find(folder.ledger(), prepared.agreement.observers)
+    findings = find(folder.ledger(), prepared.agreement.observers, names=_group_names(folder))
     display.show_findings(console, folder.ledger(), findings)
     display.show_printed(console, prepared)
     if study.source.repeatable:
         console.print(f"Seed {prepared.configuration.task.seed}: a study, which protects nobody.", highlight=False)
-    console.print(f"report {page}", soft_wrap=True, highlight=False)
+    display.say(console, f"report {page}")
     print(folder.path)
+
+
+def _group_names(folder: RunFolder) -> tuple[str, ...]:
+    """As the run began with them: a file of groups may have changed since, or be gone."""
+    return recorded_names(folder.environment().get("groups"), folder.terms().groups)
 
 
 def _refuse_other_terms(opened: RunFolder, prepared: Prepared) -> None:

@@ -77,12 +77,17 @@ def show_findings(console: Console, ledger: Ledger, findings: Sequence[Finding])
         others = [_least(row)] if grouped else []
         for names, subjects in _lines(row):
             about = [_runs(subjects)] if many else []
-            table.add_row(*about, names, value, *others, row.finding.guarantee, because)
+            table.add_row(*about, names, value, *others, row.finding.guarantee, Text(because))  # it may hold names
             because = ""  # said once for observers that share it
     console.print(table)
     common = [f"{tail[0].upper()}{tail[1:]}." for tail in shared] if len(shared) == 1 else []
     for line in (*common, *_summary(ledger, findings)):
-        console.print(line, highlight=False, soft_wrap=True)
+        say(console, line)
+
+
+def say(console: Console, line: str) -> None:
+    """One line as it stands: names and paths of a user may hold what rich takes for markup."""
+    console.print(Text(line), soft_wrap=True)
 
 
 def _lines(row: Worst) -> list[tuple[str, Sequence[int]]]:
@@ -132,19 +137,20 @@ def _others(finding: Finding, clients: int) -> tuple[int, ...]:
 def show_plan(console: Console, prepared: Prepared, ledger: Ledger, findings: Sequence[Finding]) -> None:
     """The whole plan: what would run, what each observer would learn, and whether the model would."""
     terms, configuration = ledger.terms, prepared.configuration
-    console.print(
+    say(
+        console,
         f"{configuration.task.method}: {_rounds(terms)}, {terms.clients} clients{_groups(terms)}, "
         f"{prepared.size:,} parameters, noise multiplier {_multipliers(terms)}",
-        highlight=False,
-        soft_wrap=True,
     )
     for line in config.sides_of(prepared):
-        console.print(line, highlight=False, soft_wrap=True)
+        say(console, line)
     show_findings(console, ledger, findings)
     show_printed(console, prepared)
     expected = forecast(terms)
     if not expected.drowned:  # else it was a warning already
-        console.print(f"Forecast: {expected.sentence()}", highlight=False, soft_wrap=True)
+        say(console, f"Forecast: {expected.sentence()}")
+    if prepared.description.unseen:
+        say(console, prepared.description.unseen)
 
 
 def _rounds(terms: Terms) -> str:
@@ -164,7 +170,14 @@ def _multipliers(terms: Terms) -> str:
 def show_printed(console: Console, prepared: Prepared) -> None:
     """What the method's paper prints, where it prints anything."""
     if prepared.printed:
-        console.print(prepared.printed, highlight=False, soft_wrap=True)
+        say(console, prepared.printed)
+
+
+def show_where(console: Console, folder: RunFolder) -> None:
+    """From which round a run goes on."""
+    done, rounds = folder.commit().round, folder.terms().rounds
+    left = f"goes on from round {done + 1} of {rounds}" if done < rounds else f"has played all its {rounds} rounds"
+    say(console, f"{folder.path} {left}.")
 
 
 def follow(console: Console, prepared: Prepared, folder: RunFolder, progress: Iterable[Progress]) -> None:
@@ -180,23 +193,36 @@ def follow(console: Console, prepared: Prepared, folder: RunFolder, progress: It
         TimeRemainingColumn(),
         console=console,
     )
-    done = folder.commit().round
+    done, latest = folder.commit().round, _last_evaluated(folder.metrics())
     task = bar.add_task("", total=terms.rounds, completed=done, measured="")
     shown = time.monotonic()
     with Live(bar, console=console, refresh_per_second=4, transient=True) as screen:
         for step in progress:
             done += 1
-            bar.update(task, completed=done, measured=_measured(step.metrics))
+            latest = _last_evaluated([step.metrics or {}]) or latest
+            standing = _standing(step, done, latest)
+            bar.update(task, completed=done, measured=standing)
             if time.monotonic() - shown > 0.5 or done == terms.rounds:
                 shown = time.monotonic()
                 screen.update(Group(bar, _live_epsilons(step.ledger, observers)))
             if not console.is_terminal and done % max(1, terms.rounds // 10) == 0:
-                console.print(f"round {done} of {terms.rounds}  {_measured(step.metrics)}", highlight=False)
+                console.print(f"round {done} of {terms.rounds}  {standing}", highlight=False)
 
 
-def _measured(metrics: Mapping[str, Any] | None) -> str:
-    if metrics is None:
-        return "given up, stays charged"
+def _standing(step: Progress, round: int, latest: Mapping[str, Any] | None) -> str:
+    """How good the model was when it was last looked at, with the round of that where it is an earlier one."""
+    known = _measured(latest) if latest else "not evaluated yet"
+    if latest and latest["round"] != round:
+        known += f" after round {latest['round']}"
+    return known if step.metrics else f"given up, stays charged; {known}"
+
+
+def _last_evaluated(metrics: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    return next((line for line in reversed(metrics) if _measured(line)), None)
+
+
+def _measured(metrics: Mapping[str, Any]) -> str:
+    """In words; nothing where a round was not evaluated."""
     if "accuracy" in metrics:
         return f"accuracy {metrics['accuracy']:.1%}"
     if "loss" in metrics:

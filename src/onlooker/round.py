@@ -176,14 +176,26 @@ def _broadcast(
     seat = 0
     for group, cohort in enumerate(cohorts):
         jobs.append([])
-        for client in cohort:
+        for client, covers in _senders(study, group, cohort):
             mixed = topology.groups_of(client) if mixes else (group,)  # all clients of these groups have one mean
             if mixed not in places:
                 places[mixed] = len(starts)
                 starts.append(broadcast(study.method.terms, state, client, group, round))
-            jobs[-1].append(Job(client, group, places[mixed], seat))
+            jobs[-1].append(Job(client, group, places[mixed], seat, covers))
             seat += 1
     return jobs, np.stack(starts)
+
+
+def _senders(study: Study, group: int, cohort: Sequence[int]) -> list[tuple[int, bool]]:
+    """Whoever sends a report in a group, and whether it is cover alone.
+
+    Where shares are elided so is cover: rows of zeros add nothing.
+    """
+    terms = study.method.terms
+    if not terms.sampling.cover_traffic or study.elides:
+        return [(client, False) for client in cohort]
+    drawn = set(cohort)
+    return [(client, client not in drawn) for client in sorted(terms.members(group))]
 
 
 def _divisor(terms: Terms, group: int, cohort: Sequence[int]) -> float:

@@ -157,12 +157,14 @@ def expected_clients(terms: Terms) -> float:
 
 def _measured(
     study: Study, state: State, kept: Kept, round: int, simulation: Mapping[str, float]
-) -> dict[str, float | None | dict[str, float | None]]:
+) -> dict[str, float | None | list[str] | dict[str, float | None]]:
     """Metrics on the public test set where they are due; None where not finite, so that JSON stays strict."""
     if round % study.evaluate_every and round != study.method.terms.rounds:
         return {"simulation": _finite(simulation)}
     found = evaluated(study, state, kept)
-    return {**_finite(found.metrics), "simulation": _finite({**simulation, **found.simulation})}
+    # They stand where every reader looks for them; where they rest on private parts, no party could see them (rule 10).
+    tagged = {"simulation-only": sorted(found.metrics)} if len(study.method.parts.private) else {}
+    return {**_finite(found.metrics), **tagged, "simulation": _finite({**simulation, **found.simulation})}
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from onlooker.folder import DRAWS, MOMENTUM, USED, Commit
 from onlooker.methods.method import Method, State
 from onlooker.models import Model
 from onlooker.privacy.terms import Terms
-from onlooker.privacy.topology import Groups
+from onlooker.privacy.topology import Groups, named
 from onlooker.round import Kept, beginning
 from onlooker.types import Array, Integers, Vector
 
@@ -94,11 +94,11 @@ def whole_of(method: Method, model: Model, commit: Commit, group: int) -> Vector
     return np.concatenate(whole).astype(np.float32)
 
 
-def view_of(method: Method, model: Model, commit: Commit, client: int) -> dict[str, Array]:
+def view_of(method: Method, model: Model, commit: Commit, client: int, names: Sequence[str] = ()) -> dict[str, Array]:
     """What a client holds after the last committed round, and nothing that it does not.
 
     The model that it uses, and with groups the models of its own groups beside it, each joined with its own private
-    part.
+    part. Groups go by their `names`, where they have any.
 
     Raises:
         FolderError: if a tensor is missing or of another shape.
@@ -108,7 +108,7 @@ def view_of(method: Method, model: Model, commit: Commit, client: int) -> dict[s
     if isinstance(method.terms.topology, Groups):
         for group in method.terms.topology.groups_of(client):
             whole = method.parts.join(state.models[group], kept.of(client, group))
-            found |= _named(model, whole, _prefix(method.terms, group))
+            found |= _named(model, whole, f"group:{named(group, names)}/")
     return found
 
 

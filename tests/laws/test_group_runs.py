@@ -19,7 +19,7 @@ from onlooker.methods.plain import Plain
 from onlooker.methods.trainer import answered
 from onlooker.privacy.ledger import Ledger
 from onlooker.report.between import between
-from playing import begin, local_of, one_round
+from playing import Watched, begin, local_of, one_round
 
 LINE = "[[0,1],[1,2,3],[3,4],[4,5]]"
 """Four groups in a row, clients 1, 3 and 4 in two."""
@@ -318,22 +318,25 @@ def holds(content, weights):
     return max(np.isin(weights, found).mean() for found in floats) > 0.5
 
 
-def test_a_client_receives_nothing_of_a_group_that_it_is_not_in():
-    """What is sent to a client, in every round, is a function of its own groups' models alone."""
-    study = study_of()
-    state, _ = begin(study)
-    rng = np.random.default_rng(0)
-    state = replace(state, models=rng.normal(size=state.models.shape).astype(np.float32))
-    for client in range(6):
-        own = study.method.terms.topology.groups_of(client)
-        others = [group for group in range(4) if group not in own]
-        changed = state.models.copy()
-        changed[others] = np.nan
-        for group in own:
-            for round in (1, 2, 3):
-                sent = broadcast(study.method.terms, state, client, group, round)
-                again = broadcast(study.method.terms, replace(state, models=changed), client, group, round)
-                assert np.array_equal(sent, again)
+SPLIT = {"model__name": '"mlp"', "split__ratio": 0.9, "servers__count": 2}
+
+
+@pytest.mark.parametrize("method, more", [("dp-ogl", {}), ("ms-pafl", SPLIT)], ids=["whole", "split, two servers"])
+@pytest.mark.parametrize("round", [1, 2, 3])
+@pytest.mark.parametrize("poisoned", range(4))
+def test_a_client_receives_nothing_of_a_group_that_it_is_not_in(monkeypatch, method, more, round, poisoned):
+    """One group's model is not a number, in rounds that mix (1 and 3) and one that does not: who starts from it?"""
+    everybody = {"sampling__clients__name": '"all"', "engine__workers": 1, **more}
+    study = study_of(method, **everybody)
+    state, kept = begin(study)
+    models = np.random.default_rng(0).normal(size=state.models.shape).astype(np.float32)
+    models[poisoned] = np.nan
+    watched = Watched(monkeypatch)
+    one_round(study, replace(state, models=models), round, kept=kept)
+    assert len(watched.starts) == 9
+    for (_, group, client), (received, _) in watched.starts.items():
+        met = poisoned in study.method.terms.topology.groups_of(client) if round != 2 else poisoned == group
+        assert np.isnan(received).any() == met, (group, client)
 
 
 def test_a_resumed_run_in_groups_ends_as_one_that_was_not_cut(tmp_path):

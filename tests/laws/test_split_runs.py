@@ -15,7 +15,7 @@ from onlooker.folder import RunFolder
 from onlooker.models import score
 from onlooker.privacy import channel as channels
 from onlooker.stored import resumed
-from playing import begin, local_of, one_round, rows_of
+from playing import Watched, begin, local_of, one_round, rows_of
 
 SPLIT = {"model__name": '"mlp"', "split__ratio": 0.9, "privacy__noise_multiplier": 0.5}
 
@@ -53,6 +53,61 @@ def test_training_goes_on_from_the_private_part_that_was_kept():
     assert not np.array_equal(first.rows["model"], changed.rows["model"])
     assert len(first.rows["model"]) == len(study.method.parts.public) < study.model.size
     assert len(first.kept) == study.model.size - len(first.rows["model"])
+
+
+IN_GROUPS = {"groups__members": "[[0,1],[1,2,3],[3,4],[4,5]]", "groups__mixing_period": 2}
+SPLITS = {
+    "a ratio": {"split__ratio": 0.9},
+    "public globs": {"split__public": '"head.*"'},
+    "a private glob": {"split__private": '"hidden.weight"'},
+    "noise by clients": {"split__ratio": 0.5, "privacy__noised_by": '"clients"'},
+    "two servers": {"split__ratio": 0.9, "servers__count": 2},
+    "groups through two servers": {"split__ratio": 0.9, "servers__count": 2} | IN_GROUPS,
+}
+
+
+def publicly(study, settings):
+    """Which places are public, `bool[d]`: by their names here, or those that the mask drew."""
+    layout, ratio = study.model.layout, settings.get("split__ratio")
+    if ratio:
+        drawn = np.isin(np.arange(study.model.size), study.method.parts.public)
+        shares = [drawn[one.offset : one.offset + one.size].mean() for one in layout]
+        assert all(abs(share - ratio) <= 0.5 / one.size for share, one in zip(shares, layout, strict=True))
+        return drawn
+    names = np.repeat([one.name for one in layout], [one.size for one in layout])
+    if "split__public" in settings:
+        return np.char.startswith(names, "head.")
+    return names != "hidden.weight"
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_row_is_how_far_the_public_part_moved_and_nothing_else(monkeypatch, split):
+    """Beside a plain descent from the two parts put together here, by name."""
+    settings = {"model__name": '"mlp"', "privacy__noise_multiplier": 0.5, **SPLITS[split]}
+    study = config.study(
+        prepared("ms-pafl", **settings, engine__workers=1, engine__trainer='"plain"'), torch.device("cpu")
+    )
+    public, method = publicly(study, settings), study.method
+    watched = Watched(monkeypatch)
+    state, kept = begin(study)
+    for round in (1, 2, 3):
+        done = one_round(study, state, round, kept=kept)
+        state, kept = done.state, done.kept
+    assert len(watched.rows) == len(watched.starts) > 5
+    for (round, group, client), (received, private) in watched.starts.items():
+        grouped = "groups__members" in settings
+        start = np.empty(study.model.size, dtype=np.float32)
+        start[public], start[~public] = received, private
+        stream = study.source.stream(
+            "local training", round, f"client:{client}/group:{group}" if grouped else f"client:{client}"
+        )
+        examples = study.federation.clients[client]
+        trained = start + method.descent(study.model, start, examples, stream, torch.device("cpu"))
+        row = watched.rows[round, f"model/{group}" if grouped else "model", client]
+        assert row.shape == received.shape == (public.sum(),)
+        assert np.allclose(row, (trained - start)[public], atol=1e-6)
+        assert np.linalg.norm((trained - start)[~public]) > 0.01  # what it must not hold
+        assert not np.allclose(row, (trained - start)[: len(row)], atol=1e-3)
 
 
 def test_nothing_of_a_private_part_is_in_any_byte_that_leaves(tmp_path, monkeypatch):
@@ -106,6 +161,16 @@ def found(weights, content):
         np.isin(np.frombuffer(content[start : start + (len(content) - start) // 4 * 4], "<f4"), weights).any()
         for start in range(4)
     )
+
+
+def test_a_score_that_rests_on_private_parts_is_named_as_such(tmp_path):
+    """It stands where every reader looks for it, and no party of a deployment could see it (rule 10)."""
+    for method, more, named in (("ms-pafl", SPLIT, ["accuracy", "loss"]), ("dp-ogl", IN_GROUPS, None)):
+        study, folder = begun(tmp_path, method, method, **{"privacy__noise_multiplier": 0.5, **more})
+        finished(study, folder)
+        lines = [json.loads(line) for line in (folder.path / "metrics.jsonl").read_text().splitlines()]
+        assert len(lines) == 3
+        assert all(line.get("simulation-only") == named and 0 <= line["accuracy"] <= 1 for line in lines)
 
 
 def test_a_resumed_run_has_the_private_parts_again(tmp_path):

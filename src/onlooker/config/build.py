@@ -259,6 +259,8 @@ def _absolute(configuration: Configuration, base: Path) -> Configuration:
         try:
             absolute = (base / given).resolve()
         except (OSError, RuntimeError, ValueError) as error:
-            raise ConfigError(f"{name}.{key} = {given!r} is no path that can be followed: {error}.") from error
+            raise ConfigError(
+                f"{name}.{key} = {given!r} is no path that can be followed: {error}; correct it."
+            ) from error
         configuration = configuration.model_copy(update={name: table.model_copy(update={key: str(absolute)})})
     return configuration

@@ -49,6 +49,7 @@ def environment(prepared: Prepared, study: Study, name: str, warnings: list[str]
             "uncharged": list(description.uncharged),
         },
         "model": {"name": configuration.model.name, "parameters": prepared.size},
+        **({"groups": list(names)} if (names := prepared.agreement.group_names) else {}),
         "observers": list(prepared.agreement.observers),
         "target-epsilon": prepared.agreement.target,
         "printed": prepared.printed,

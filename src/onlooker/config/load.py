@@ -44,7 +44,7 @@ def load(path: Path, settings: Iterable[str] = ()) -> Configuration:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"the configuration {path} cannot be read: {reason}.") from error
+        raise ConfigError(f"the configuration {path} cannot be read: {reason}; name a TOML file.") from error
     return parse(text, settings, path.name)
 
 

@@ -15,7 +15,7 @@ from onlooker.errors import ConfigError, TermsError, UnpricedError
 from onlooker.models import Parameter, Parts
 from onlooker.models.parts import by_names, by_ratio, whole
 from onlooker.privacy.records import RecordBatches, WithoutReplacement, WithReplacement
-from onlooker.privacy.structures import BUILDERS, regions
+from onlooker.privacy.structures import BUILDERS, Members, regions
 from onlooker.privacy.topology import Groups, Star
 
 _BATCHES = {"without-replacement": WithoutReplacement, "with-replacement": WithReplacement}
@@ -60,8 +60,8 @@ def _share(split: SplitTable) -> float:
     return share
 
 
-def topology_of(configuration: Configuration, kind: Kind) -> Star | Groups:
-    """Who feeds which sum: everybody the one sum without [groups].
+def topology_of(configuration: Configuration, kind: Kind) -> tuple[Star | Groups, tuple[str, ...]]:
+    """Who feeds which sum, everybody the one sum without [groups]; and the groups' names, empty where they have none.
 
     Raises:
         ConfigError: if the table names its groups in no way or in several.
@@ -74,13 +74,14 @@ def topology_of(configuration: Configuration, kind: Kind) -> Star | Groups:
                 f'task.method = "{configuration.task.method}" is about groups; add a [groups] table, such as '
                 "members = [[0, 1, 2], [2, 3, 4]]."
             )
-        return Star()
+        return Star(), ()
     if not kind.in_groups:
         raise UnpricedError(
             f"[groups] has no price for {configuration.task.method}, whose guarantee is not one of client against "
             'client; leave it out, or use "dp-ogl".'
         )
-    groups = Groups(_members(configuration, table), table.mixing_period, tuple(table.publish))
+    members, names = _members(configuration, table)
+    groups = Groups(members, table.mixing_period, tuple(table.publish))
     count = len(groups.members)
     for key, given in {"rate": table.rate, "clip": table.clip, "noise-multiplier": table.noise_multiplier}.items():
         if given is not None and len(given) != count:
@@ -99,10 +100,10 @@ def topology_of(configuration: Configuration, kind: Kind) -> Star | Groups:
         for rate in table.rate:
             _check.rate(groups__rate=rate)
         groups = replace(groups, rates=tuple(table.rate))
-    return replace(groups, mixing_period=1) if kind.intervals else groups
+    return (replace(groups, mixing_period=1) if kind.intervals else groups), names
 
 
-def _members(configuration: Configuration, table: GroupsTable) -> tuple[tuple[int, ...], ...]:
+def _members(configuration: Configuration, table: GroupsTable) -> tuple[Members, tuple[str, ...]]:
     given = {"members": table.members, "structure": table.structure, "path": table.path}
     named = [key for key, value in given.items() if value is not None]
     if len(named) != 1:
@@ -111,14 +112,14 @@ def _members(configuration: Configuration, table: GroupsTable) -> tuple[tuple[in
             f"path; it names {' and '.join(named) or 'none'}."
         )
     if table.members is not None:
-        return tuple(tuple(group) for group in table.members)
+        return tuple(tuple(group) for group in table.members), ()
     if table.path is not None:
         return regions(Path(table.path))
     _check.one_of(BUILDERS, groups__structure=table.structure or "")
     if table.groups is None:
         raise ConfigError(f'groups.groups is missing; name how many groups the "{table.structure}" has.')
     _check.at_most(configuration.data.clients + 1, groups__groups=table.groups)
-    return BUILDERS[table.structure or ""](configuration.data.clients, table.groups, table.overlap)
+    return BUILDERS[table.structure or ""](configuration.data.clients, table.groups, table.overlap), ()
 
 
 def _refuse_meaningless(configuration: Configuration, table: GroupsTable) -> None:

@@ -19,7 +19,7 @@ from onlooker.privacy.mechanisms import NoNoise
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.target import noise_for
 from onlooker.privacy.terms import Terms
-from onlooker.privacy.topology import Groups
+from onlooker.privacy.topology import Groups, Star
 from onlooker.types import Unit
 
 _PLAIN_RING_BITS = 64  # nothing is saved by a narrow ring where rows are summed in one place
@@ -33,11 +33,13 @@ class Agreement:
         terms: all that decides privacy.
         observers: the threat model: the observers whose epsilon is reported.
         target: the epsilon that the noise was calibrated to, or None where the noise was given.
+        group_names: what the user calls each group; empty where they have numbers alone. They decide nothing.
     """
 
     terms: Terms
     observers: tuple[str, ...]
     target: float | None
+    group_names: tuple[str, ...] = ()
 
 
 def agree(configuration: Configuration, kind: Kind, parts: Parts) -> Agreement:
@@ -49,7 +51,8 @@ def agree(configuration: Configuration, kind: Kind, parts: Parts) -> Agreement:
     choices.refuse_unbuilt(configuration)
     privacy = configuration.privacy
     unit = choices.unit_of(configuration, kind)
-    at = _terms_at(configuration, kind, unit, parts)
+    topology, names = tables.topology_of(configuration, kind)
+    at = _terms_at(configuration, kind, unit, parts, topology)
     if unit == "none":
         if privacy.epsilon is not None or privacy.noise_multiplier:
             raise TermsError(
@@ -62,7 +65,7 @@ def agree(configuration: Configuration, kind: Kind, parts: Parts) -> Agreement:
         choices.refuse_impossible(configuration, unit)
         terms = at(0.0)
         observers = choices.observers_of(configuration, kind, terms)
-        return Agreement(_with_known(terms, observers), observers, None)
+        return Agreement(_with_known(terms, observers), observers, None, names)
     own = configuration.groups.noise_multiplier if configuration.groups else None
     given = {
         "privacy.epsilon": privacy.epsilon,
@@ -84,10 +87,12 @@ def agree(configuration: Configuration, kind: Kind, parts: Parts) -> Agreement:
         if privacy.noise_multiplier is not None:
             _check.non_negative(privacy__noise_multiplier=privacy.noise_multiplier)
         terms = at(privacy.noise_multiplier or 0.0)
-    return Agreement(_with_known(terms, observers), observers, privacy.epsilon)
+    return Agreement(_with_known(terms, observers), observers, privacy.epsilon, names)
 
 
-def _terms_at(configuration: Configuration, kind: Kind, unit: Unit, parts: Parts) -> Callable[[float], Terms]:
+def _terms_at(
+    configuration: Configuration, kind: Kind, unit: Unit, parts: Parts, topology: Star | Groups
+) -> Callable[[float], Terms]:
     """The terms as a function of the noise multiplier: everything else is settled once."""
     privacy = configuration.privacy
     sampling = choices.client_sampling_of(configuration, kind)
@@ -105,7 +110,7 @@ def _terms_at(configuration: Configuration, kind: Kind, unit: Unit, parts: Parts
         training=choices.training_of(configuration, kind, unit, keeps),
         channels=(),
         weights=choices.weights_of(configuration, unit),
-        topology=tables.topology_of(configuration, kind),
+        topology=topology,
         counted=counted,
         interval=interval,
         within="shared" if shared else "alone",

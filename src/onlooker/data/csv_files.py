@@ -26,6 +26,7 @@ from onlooker.data.columns import (
     rescaled,
     width,
 )
+from onlooker.data.csv_clients import refuse_clients, unseen
 from onlooker.data.federation import DataSettings, Description, Pool
 from onlooker.data.files import Table, is_there, read_header, read_table
 from onlooker.data.partition import held_out, held_out_persons
@@ -36,13 +37,18 @@ _Feature = Number | Category
 
 
 def describe_csv(settings: DataSettings) -> Description:
-    """What the configuration and the first line of the first file say; no row is read.
+    """What the configuration, the first line of the first file and the sizes of all files say; no row is read.
 
     Raises:
-        DataError: if they do not agree.
+        DataError: if they do not agree, or no rows could be what the configuration says.
     """
-    first = _files(settings)[0]
-    columns = _columns(settings, read_header(first), first)
+    files = _files(settings)
+    columns = _columns(settings, read_header(files[0]), files[0])
+    refuse_clients(settings, files, columns)
+    if settings.test_file is not None:
+        _test_path(settings, settings.test_file)
+    elif not 0 < settings.test_fraction < 1:
+        raise DataError(f"data.test-fraction = {settings.test_fraction} must be above 0 and below 1.")
     unscaled = sorted(c.name for c in columns if isinstance(c, Number) and c.high is None)
     sentences = (
         (RANGES, settings.ranges),
@@ -62,6 +68,7 @@ def describe_csv(settings: DataSettings) -> Description:
         outputs=len(settings.classes) if settings.task == "classification" else 1,
         task=settings.task,
         preprocessing=tuple(sentence for sentence, applies in sentences if applies),
+        unseen=unseen(settings),
     )
 
 
@@ -81,8 +88,6 @@ def read_csv(settings: DataSettings, generator: np.random.Generator) -> Pool:
         table = read_table(_test_path(settings, settings.test_file))
         _refuse_shared_persons(settings, names, table)
         return Pool(examples, _examples(settings, columns, [table]), owners)
-    if not 0 < settings.test_fraction < 1:
-        raise DataError(f"data.test-fraction = {settings.test_fraction} must be above 0 and below 1.")
     train, test = _held_out(settings, examples, owners, generator)
     return Pool(examples.take(train), examples.take(test), None if owners is None else owners[train])
 

@@ -82,6 +82,7 @@ class Description:
         uncharged: one sentence for each shared step that was derived from private rows without a charge (rule
             16).
         symbols: how many distinct symbols the features are drawn from; 0 where the features are numbers.
+        unseen: one sentence about what only reading the rows will tell; empty where nothing is left to tell.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Description:
     preprocessing: tuple[str, ...]
     uncharged: tuple[str, ...] = ()
     symbols: int = 0
+    unseen: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,7 +92,23 @@ def read_text(path: Path) -> str:
     try:
         return read(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f'data.root: "{path}" is not UTF-8 text ({error.reason}); save it as UTF-8.') from error
+        raise _no_text(path, error) from error
+
+
+def _no_text(path: Path, error: UnicodeDecodeError) -> DataError:
+    return DataError(f'data.root: "{path}" is not UTF-8 text ({error.reason}); save it as UTF-8.')
+
+
+def size(path: Path) -> int:
+    """How many bytes a file takes, which is asked of the folder that it lies in.
+
+    Raises:
+        DataError: if that may not be looked at.
+    """
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise damaged(path, error) from error
 
 
 def damaged(path: Path, why: object) -> DataError:
@@ -170,12 +186,12 @@ def _number(text: str) -> float | None:
 
 
 def read_header(path: Path) -> tuple[str, ...]:
-    """The column names in the first line of a comma-separated file.
+    """The column names in the first line of a comma-separated file, of which little more is read.
 
     Raises:
         DataError: if there are none, or one is empty or occurs twice.
     """
-    return _names(path, next(_rows(path), None))
+    return _names(path, next(_rows(path, _lines(path)), None))
 
 
 def read_table(path: Path, names: tuple[str, ...] | None = None) -> Table:
@@ -188,7 +204,7 @@ def read_table(path: Path, names: tuple[str, ...] | None = None) -> Table:
     Raises:
         DataError: if the file cannot be read, holds no rows, or a line has too few or too many values.
     """
-    rows = list(_rows(path))
+    rows = list(_rows(path, read_text(path).splitlines(keepends=True)))
     header = names or _names(path, rows[0] if rows else None)
     kept = [row for row in rows if not row[1][0].startswith("|")] if names else rows[1:]
     for line, values in kept:
@@ -212,8 +228,20 @@ def _names(path: Path, first: tuple[int, tuple[str, ...]] | None) -> tuple[str, 
     return names
 
 
-def _rows(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
-    reader = csv.reader(read_text(path).splitlines(keepends=True), skipinitialspace=True, strict=True)
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a file one by one, read no further than they are asked for."""
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig", newline="") as file:
+            for line in file:
+                yield from line.splitlines(keepends=True)
+    except UnicodeDecodeError as error:
+        raise _no_text(path, error) from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(path, error) from error
+
+
+def _rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    reader = csv.reader(lines, skipinitialspace=True, strict=True)
     try:
         for row in reader:
             if row:

@@ -51,13 +51,21 @@ def describe(settings: DataSettings) -> Description:
     "package.module:function" is called, since only what it returns tells its shape.
 
     Raises:
-        TermsError: if the set is not known.
-        DataError: if csv files or a function do not fit the settings, or the set does not say whose its rows are where
-            the settings want the rows of a person kept together.
+        TermsError: if the set or the partition is not known.
+        DataError: if csv files or a function do not fit the settings, the rows could not be dealt as asked whatever
+            they are, or the set does not say whose its rows are where the settings want the rows of a person kept
+            together.
     """
+    one_of(PARTITIONS, **{"data.partition": settings.partition})
     if ":" in settings.name:
         answer = custom.call(settings)
         return answer.description if isinstance(answer, Federation) else answer[1]
+    description = _described(settings)
+    _refuse_partition(settings, description, settings.whole_persons)
+    return description
+
+
+def _described(settings: DataSettings) -> Description:
     one_of(NAMES, **{"data.name": settings.name})
     if settings.name == "csv":
         return csv_files.describe_csv(settings)
@@ -127,9 +135,22 @@ def _shares(
         return partition.iid(len(labels), clients, generator)
     if settings.partition == "natural":
         if pool.owners is None:
-            raise DataError(f'data.partition = "natural": {_no_owner(settings)}')
+            raise DataError(
+                f'data.partition = "natural": "{settings.name}" does not say whose its rows are; choose iid, dirichlet '
+                "or pathological."
+            )
         return partition.natural(pool.owners, clients)
-    if persons is not None:
+    _refuse_partition(settings, description, persons is not None)
+    if settings.partition == "dirichlet":
+        return partition.dirichlet(labels, clients, settings.alpha, generator)
+    return partition.pathological(labels, clients, settings.classes_per_client, generator)
+
+
+def _refuse_partition(settings: DataSettings, description: Description, by_persons: bool) -> None:
+    """Refuse to deal rows by class where they have none, or where those of one person would be parted."""
+    if settings.partition in ("iid", "natural"):
+        return
+    if by_persons:
         raise DataError(
             f'data.partition = "{settings.partition}" deals rows by their class and would part those of one person, '
             'whom privacy.unit = "person" guards as a whole; choose iid or natural.'
@@ -139,12 +160,3 @@ def _shares(
             f'data.partition = "{settings.partition}" needs classes, and the task of "{settings.name}" is '
             "regression; choose iid or natural."
         )
-    if settings.partition == "dirichlet":
-        return partition.dirichlet(labels, clients, settings.alpha, generator)
-    return partition.pathological(labels, clients, settings.classes_per_client, generator)
-
-
-def _no_owner(settings: DataSettings) -> str:
-    if settings.name == "csv":
-        return "name the column that tells clients apart in data.id-column, or give one file for each client."
-    return f'"{settings.name}" does not say whose its rows are; choose iid, dirichlet or pathological.'

@@ -171,13 +171,21 @@ def natural(owners: NDArray[np.int64], clients: int) -> Shares:
         DataError: unless `clients` is the number of owners found.
     """
     names = np.unique(owners)
-    found = len(names)
+    require_count(len(names), clients)
+    return tuple(np.flatnonzero(owners == name) for name in names)
+
+
+def require_count(found: int, clients: int) -> None:
+    """Refuse another number of natural clients than was found.
+
+    Raises:
+        DataError: naming both.
+    """
     if clients != found:
         raise DataError(
             f"data.clients = {clients} does not match the {found} clients found; write clients = {found}, or "
             'choose another partition than "natural".'
         )
-    return tuple(np.flatnonzero(owners == name) for name in names)
 
 
 def require_enough(rows: int, clients: int) -> None:

@@ -59,7 +59,7 @@ class Task:
     def packed(self) -> bytes:
         """As bytes, without pickling anything."""
         blocks = [(one.offset, one.rows, one.columns) for one in (self.starts, self.private)]
-        jobs = [(job.client, job.start, job.seat) for job in self.jobs]
+        jobs = [(job.client, job.start, job.seat, job.covers) for job in self.jobs]
         head = [self.round, self.group, len(self.sums), *self.sums]
         return np.array([*head, *np.ravel(blocks), *np.ravel(jobs)], dtype=np.int64).tobytes()
 
@@ -70,7 +70,8 @@ class Task:
         round, group, count = numbers[:3]
         sums, rest = numbers[3 : 3 + count], numbers[3 + count :]
         starts, private = Block(*rest[:3]), Block(*rest[3:6])
-        jobs = tuple(Job(client, group, start, seat) for client, start, seat in zip(*[iter(rest[6:])] * 3, strict=True))
+        parts = zip(*[iter(rest[6:])] * 4, strict=True)
+        jobs = tuple(Job(client, group, start, seat, bool(covers)) for client, start, seat, covers in parts)
         return Task(round, starts, private, group, tuple(sums), jobs)
 
 

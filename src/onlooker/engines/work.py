@@ -15,7 +15,7 @@ from onlooker.privacy.channel import Channel, Sums
 from onlooker.privacy.mechanisms import NoNoise
 from onlooker.privacy.random import Source
 from onlooker.privacy.topology import Groups
-from onlooker.types import Array, Examples, Integers, Vector
+from onlooker.types import Array, Examples, Integers, Row, Vector
 
 Rows = NDArray[np.float32]
 """`float32[k, p]`: vectors of parameters below each other."""
@@ -30,12 +30,14 @@ class Job:
         group: in which group.
         start: the row of the starting models that it received.
         seat: the row of the round's private parts that is its own, where models are split.
+        covers: True of a client that stays out, and sends a row of zeros as cover for those that do not (rule 4b).
     """
 
     client: int
     group: int = 0
     start: int = 0
     seat: int = 0
+    covers: bool = False
 
 
 @dataclass
@@ -125,19 +127,29 @@ class Worker:
             into: the group's sums.
             mark: told of each job before it begins.
         """
-        if self.method.epochs > 1:
-            self._interval(round, jobs, starts, into, mark)
-            return
-        received = {job: starts[job.start] for job in jobs}
-        for job, local in self._trained(round, jobs, received, private, mark):
-            if len(private):
+        drawn = [job for job in jobs if not job.covers]
+        for job, local in self._played(round, drawn, starts, private, mark):
+            if len(local.kept):
                 private[job.seat] = local.kept
             for one in into:
-                self._add(one, job.client, local, round)
+                self._add(one, job.client, local.rows[kind_of(one.channel)], round)
+        for job in jobs:
+            if job.covers:
+                mark(job)
+                for one in into:
+                    self._add(one, job.client, np.zeros(one.channel.size), round)
+
+    def _played(
+        self, round: int, jobs: Sequence[Job], starts: Rows, private: Rows, mark: Callable[[Job], None]
+    ) -> Iterator[tuple[Job, Local]]:
+        """What each client that takes part comes to."""
+        if self.method.epochs > 1:
+            return self._interval(round, jobs, starts, mark)
+        return self._trained(round, jobs, {job: starts[job.start] for job in jobs}, private, mark)
 
     def _interval(
-        self, round: int, jobs: Sequence[Job], starts: Rows, into: Sequence[Gathered], mark: Callable[[Job], None]
-    ) -> None:
+        self, round: int, jobs: Sequence[Job], starts: Rows, mark: Callable[[Job], None]
+    ) -> Iterator[tuple[Job, Local]]:
         """DP-OGL+ as printed: epochs whose sums the group shares without noise, and each worker's total at the end."""
         if not jobs:
             return
@@ -157,8 +169,7 @@ class Worker:
             again: Vector = shared.astype(np.float32)
             received = dict.fromkeys(jobs, again)
         for job, total in totals.items():
-            for one in into:
-                self._add(one, job.client, Local({"model": total}, _NOTHING), round)
+            yield job, Local({"model": total}, _NOTHING)
 
     def _trained(
         self,
@@ -180,8 +191,8 @@ class Worker:
                 asking.append(self.method.local(received[job], kept, self.clients[job.client], stream))
             yield from zip(few, answered(asking, self.trainer), strict=True)
 
-    def _add(self, one: Gathered, client: int, local: Local, round: int) -> None:
-        row, weight = local.rows[kind_of(one.channel)], self.method.terms.weight(client)
+    def _add(self, one: Gathered, client: int, row: Row, round: int) -> None:
+        weight = self.method.terms.weight(client)
         row = row if weight == 1 else weight * row
         if one.clean is None:
             one.channel.gather(one.sums, row, client, round, self.source, elide=self.elide)

@@ -16,7 +16,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onlooker.privacy.topology import Groups
+
+Sights = NDArray[np.int64]
+"""`int64[k, m]`: in each row the groups that somebody sees, and -1 where there are no more."""
 
 Kinds = Mapping[tuple[int, ...], int]
 """How many clients there are with each membership: clients differ in nothing else."""
@@ -50,6 +56,33 @@ class Contours:
         for _ in range(int(self.distance[group] - distance)):
             found = self.nearer[found]
         return found
+
+    def positions(self, sights: Sights) -> NDArray[np.int64]:
+        """`int64[k, m + 1]`: for each sight the distance and the components of `around`; equal rows, equal answers."""
+        far = np.array([self.distance[group] if group in self.component else math.inf for group in self._groups])
+        distances = np.where(sights < 0, math.inf, far[sights])
+        least = distances.min(axis=1, initial=math.inf)
+        within = np.isfinite(distances)
+        nearest = np.where(np.isfinite(least), least, 0).astype(np.int64)
+        found = np.where(within, self._ancestors[np.where(within, sights, 0), nearest[:, None]], -1)
+        found.sort(axis=1)
+        found[:, 1:][found[:, 1:] == found[:, :-1]] = -1  # a component counts once
+        found.sort(axis=1)
+        return np.column_stack([nearest, found])
+
+    @property
+    def _groups(self) -> range:
+        return range(len(self.distance))
+
+    @cached_property
+    def _ancestors(self) -> NDArray[np.int64]:
+        """`int64[g, h + 1]`: the component of all groups at least so far that holds the group; -1 beyond it."""
+        furthest = int(max((self.distance[group] for group in self.component), default=0))
+        table = np.full((len(self.distance), furthest + 1), -1)
+        for group in self.component:
+            for distance in range(1, int(self.distance[group]) + 1):
+                table[group, distance] = self.ancestor(group, distance)
+        return table
 
     def outward(self, components: frozenset[int]) -> tuple[frozenset[int], ...]:
         """The components at one hop, two hops, and so on up to these."""

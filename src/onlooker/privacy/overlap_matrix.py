@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlooker import _check
+from onlooker.privacy.contours import Sights
 from onlooker.privacy.degradation import Case
 from onlooker.privacy.fixed_size import Floats
 from onlooker.privacy.overlap import prices
-from onlooker.privacy.senders import GroupFacts, State, sender_of
+from onlooker.privacy.senders import GroupFacts, Sender, State, sender_of
 from onlooker.privacy.topology import Groups
 
 
@@ -93,9 +94,22 @@ def matrix(
     seen = [sights.setdefault(groups.observed(()) | frozenset(kind), len(sights)) for kind, _ in kinds]
     senders = [sender_of(groups, facts, membership, rounds, state, multipliers) for membership, multipliers in kinds]
     cases: dict[Case, int] = {}
-    which = [[cases.setdefault(sender.case(sight), len(cases)) for sight in sights] for sender in senders]
-    found, place = prices(list(cases), delta), np.array(which)
-    every = np.array([one.epsilon for one in found])[place]
+    every, rows = list(sights), _rows(list(sights))
+    place = np.array([_cases(sender, every, rows, cases) for sender in senders])
+    found = prices(list(cases), delta)
+    epsilons = np.array([one.epsilon for one in found])[place]
     theorems = np.array([one.theorem for one in found])[place]
     releases = np.array([sum(source.releases for source in case.sources) for case in cases])[place]
-    return Matrix(classes, every[:, seen], every[:, 0], theorems[:, seen], releases[:, seen])
+    return Matrix(classes, epsilons[:, seen], epsilons[:, 0], theorems[:, seen], releases[:, seen])
+
+
+def _cases(sender: Sender, sights: Sequence[frozenset[int]], rows: Sights, cases: dict[Case, int]) -> NDArray[np.int64]:
+    """`int64[k]`: the number of each sight's case, new ones among them; sights in one position are looked at once."""
+    _, firsts, alike = np.unique(sender.positions(rows), axis=0, return_index=True, return_inverse=True)
+    numbers = [cases.setdefault(sender.case(sights[int(first)]), len(cases)) for first in firsts]
+    return np.array(numbers)[alike.reshape(-1)]
+
+
+def _rows(sights: Sequence[frozenset[int]]) -> Sights:
+    most = max(map(len, sights))
+    return np.array([[*sorted(sight), *(-1,) * (most - len(sight))] for sight in sights], dtype=np.int64)

@@ -7,6 +7,7 @@ divergences, and lower the price where groups mix seldom (see `overlap`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from onlooker.privacy.events import state_of
 from onlooker.privacy.overlap import Decision, Path, decide, reach, shortest
 from onlooker.privacy.overlap_plus import AsPrinted, as_printed
 from onlooker.privacy.senders import GroupFacts, State
-from onlooker.privacy.topology import Groups
+from onlooker.privacy.topology import Groups, named
 
 if TYPE_CHECKING:
     from onlooker.privacy.terms import Terms
@@ -145,8 +146,11 @@ def _alone(terms: Terms) -> Terms:
     return replace(terms, within="alone")
 
 
-def because(terms: Terms, subject: int, observers: str, pair: Pair, seen: str) -> str:
-    """The reason of a pair's price in words: how much reaches the observers, by which way, by which theorem."""
+def because(terms: Terms, subject: int, observers: str, pair: Pair, seen: str, names: Sequence[str] = ()) -> str:
+    """The reason of a pair's price in words: how much reaches the observers, by which way, by which theorem.
+
+    Groups go by their names, where they have any.
+    """
     if math.isinf(pair.price.epsilon):
         return f"no guarantee: {_why_none(terms, subject, observers, seen)}"
     if not pair.releases:
@@ -156,7 +160,7 @@ def because(terms: Terms, subject: int, observers: str, pair: Pair, seen: str) -
     if pair.assumed is not None:
         moved = "2 sqrt(S)" if terms.adjacency == "replace-one" else "sqrt(S)"
         known += f", or {pair.assumed:.2f} if an interval moved by {moved} clips alone, which is assumed and not proven"
-    return f"{seen}, {count}{_way(pair)} ({known}); {_participation(terms, subject, observers)}"
+    return f"{seen}, {count}{_way(pair, names)} ({known}); {_participation(terms, subject, observers)}"
 
 
 def _participation(terms: Terms, subject: int, observers: str) -> str:
@@ -166,10 +170,10 @@ def _participation(terms: Terms, subject: int, observers: str) -> str:
     return "participation is hidden" if sampled else "this client takes part in every round of its groups"
 
 
-def _way(pair: Pair) -> str:
+def _way(pair: Pair, names: Sequence[str]) -> str:
     if pair.path is None or not pair.path.clients:
         return ""
-    groups = " - ".join(str(group) for group in pair.path.groups)
+    groups = " - ".join(named(group, names) for group in pair.path.groups)
     return f" over groups {groups} by {', '.join(f'client:{client}' for client in pair.path.clients)}"
 
 

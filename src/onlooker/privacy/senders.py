@@ -9,9 +9,12 @@ from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import Literal, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onlooker import _check
 from onlooker.errors import TermsError
-from onlooker.privacy.contours import Contours, Surroundings
+from onlooker.privacy.contours import Contours, Sights, Surroundings
 from onlooker.privacy.degradation import Case, Contour, Crossing, Partial, Source
 from onlooker.privacy.topology import Groups
 
@@ -119,6 +122,19 @@ class Sender:
         reached = {group for group, far in zip(self.membership, hops, strict=True) if math.isfinite(far)}
         partial = tuple(step for hidden in self._splits(reached, observed) for step in self._outward(hidden, observed))
         return Case(sources, self.period, self.intervals, chain, partial)
+
+    def positions(self, sights: Sights) -> NDArray[np.int64]:
+        """`int64[k, c]`: rows that are equal only where all that `case` makes of the sight is equal.
+
+        It makes of it the hops from each of the subject's groups, of which those that are seen have none, and the
+        components around it of each set of groups that may be hidden.
+        """
+        hops = [
+            np.where(sights < 0, math.inf, np.array(self._hops[group])[sights]).min(axis=1, initial=math.inf)
+            for group in self.membership
+        ]
+        steps = np.column_stack([np.where(np.isfinite(one), one, -1).astype(np.int64) for one in hops])
+        return np.column_stack([steps, *(one.positions(sights) for one in self._contours.values())])
 
     def _splits(self, reached: set[int], observed: frozenset[int]) -> Iterator[frozenset[int]]:
         for hidden in self._contours:

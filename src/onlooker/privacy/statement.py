@@ -48,10 +48,13 @@ _Answer: TypeAlias = tuple[Price, bool, str, str, float | None]
 """Price, amplified, guarantee, reason, and what is assumed."""
 
 
-def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | None = None) -> list[Finding]:
+def find(
+    ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | None = None, names: Sequence[str] = ()
+) -> list[Finding]:
     """One finding for each different answer, in the order of the observers named.
 
-    A client is not listed as an observer of itself, unless there is nobody else to list.
+    A client is not listed as an observer of itself, unless there is nobody else to list. Reasons call groups by their
+    `names`, where they have any.
 
     Raises:
         TermsError: if an observer is not known.
@@ -65,16 +68,17 @@ def find(ledger: Ledger, observers: Sequence[str], subjects: Iterable[int] | Non
         others = [subject for subject in asked if f"client:{subject}" not in members]
         for subject in others or asked:
             if f"client:{subject}" in members or kinds[subject] not in known:
-                known[kinds[subject]] = _answer(ledger, subject, observer)
+                known[kinds[subject]] = _answer(ledger, subject, observer, names)
             answers.setdefault(known[kinds[subject]], {}).setdefault(observer, []).append(subject)
     return [finding for key, seen in answers.items() for finding in _rows(key, seen)]
 
 
-def _answer(ledger: Ledger, subject: int, observer: str) -> _Answer:
+def _answer(ledger: Ledger, subject: int, observer: str, names: Sequence[str]) -> _Answer:
     terms, assumed = ledger.terms, None
     if isinstance(terms.topology, Groups) and terms.unit != "none":
         pair = pair_of(terms, subject, observer, len(ledger.releases), terms.delta)
-        price, reason = pair.price, because(terms, subject, observer, pair, _seen(terms, subject, observer))
+        seen = _seen(terms, subject, observer)
+        price, reason = pair.price, because(terms, subject, observer, pair, seen, names)
         amplified, assumed = _amplified(ledger, subject, observer, price), pair.assumed
     else:
         price = ledger.price(subject, observer)
@@ -178,11 +182,15 @@ def _record_coins(terms: Terms, amplified: bool) -> str:
     return f"{unit}s are drawn in the silo, hidden from everybody else, at rate {training.record_rate:g}{credit}{apart}"
 
 
-def to_json(ledger: Ledger, findings: Iterable[Finding]) -> dict[str, Any]:
-    """The plan as one object of plain values, ready for strict JSON: no guarantee is null."""
+def to_json(ledger: Ledger, findings: Iterable[Finding], names: Sequence[str] = ()) -> dict[str, Any]:
+    """The plan as one object of plain values, ready for strict JSON: no guarantee is null.
+
+    Where groups have names, "groups" lists them in the order of their channels.
+    """
     terms = ledger.terms
     return {
         "terms": terms.hash,
+        **({"groups": list(names)} if names else {}),
         "noise-multipliers": {channel.name: channel.mechanism.noise_multiplier for channel in terms.channels},
         "rows": [
             {

@@ -69,8 +69,13 @@ BUILDERS: Mapping[str, Callable[[int, int, int], Members]] = {
 """By the name that a configuration gives to `groups.structure`."""
 
 
-def regions(path: Path) -> Members:
-    """Groups from a file of lines `client,group`, after a header of these words; groups go by name, in order of sight.
+_LONGEST_NAME = 40
+
+
+def regions(path: Path) -> tuple[Members, tuple[str, ...]]:
+    """Groups from a file of lines `client,group`, after a header of these words: their members, and their names.
+
+    Groups count in the order in which the file first names them.
 
     Raises:
         DataError: if the file cannot be read or a line is not such a pair.
@@ -78,7 +83,7 @@ def regions(path: Path) -> Members:
     try:
         lines = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"groups.path = {path} cannot be read: {error}.") from error
+        raise DataError(f"groups.path = {path} cannot be read: {_why(error)}.") from error
     if not lines or [word.strip() for word in lines[0]] != ["client", "group"]:
         raise DataError(f'groups.path = {path} must start with the line "client,group".')
     found: dict[str, set[int]] = {}
@@ -90,13 +95,34 @@ def regions(path: Path) -> Members:
             raise DataError(
                 f'groups.path = {path}, line {number}: "{",".join(line):.80}" is not a client\'s number and a group.'
             )
+        if len(words[1]) > _LONGEST_NAME or not words[1].isprintable():
+            raise DataError(
+                f"groups.path = {path}, line {number}: the group's name {words[1]!a:.60} must be one line of at most "
+                f"{_LONGEST_NAME} characters that can be printed; shorten it."
+            )
         client = int(words[0])
         if client in found.setdefault(words[1], set()):
             raise DataError(f"groups.path = {path}, line {number}: client {client} is in group {words[1]} already.")
         found[words[1]].add(client)
     if not found:
         raise DataError(f"groups.path = {path} names no client; write a line for each client of each group.")
-    return tuple(tuple(sorted(group)) for group in found.values())
+    return tuple(tuple(sorted(group)) for group in found.values()), tuple(found)
+
+
+def _why(error: OSError | UnicodeDecodeError | csv.Error) -> str:
+    """Why a file of groups cannot be read, and what would do."""
+    match error:
+        case FileNotFoundError():
+            return (
+                'there is no such file; put one of lines "client,group" there, or correct the path, which is relative '
+                "to the configuration"
+            )
+        case OSError():
+            return f'{error.strerror or error}; name a file of lines "client,group" that may be read'
+        case UnicodeDecodeError():
+            return "it is not UTF-8 text; save it as UTF-8"
+        case _:
+            return f"{error}; write each line as a client's number, a comma and a group's name"
 
 
 def _deal(name: str, clients: int, groups: int, overlap: int, links: list[Link]) -> Members:

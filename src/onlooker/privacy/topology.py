@@ -3,16 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlooker import _check
 from onlooker.errors import TermsError
+
+
+def named(group: int, names: Sequence[str]) -> str:
+    """A group as it is shown: by the name that its user gave it, by its number where there are no names.
+
+    Names decide nothing, so they are no part of a topology and of no price.
+
+    >>> named(1, ("north", "south")), named(1, ())
+    ('south', '1')
+    """
+    return names[group] if names else str(group)
+
+
+def listed_groups(groups: Iterable[int], names: Sequence[str]) -> str:
+    """Several groups, as they are shown.
+
+    >>> listed_groups((0, 2), ("north", "south", "west"))
+    'north, west'
+    """
+    return ", ".join(named(group, names) for group in groups)
+
+
+def recorded_names(value: object, groups: int) -> tuple[str, ...]:
+    """The names that a run folder records for so many groups; none where it records none, or not one for each.
+
+    >>> recorded_names(["north", "south"], 2), recorded_names(None, 2), recorded_names(["north"], 2)
+    (('north', 'south'), (), ())
+    """
+    names = tuple(str(name) for name in cast("list[object]", value)) if isinstance(value, list) else ()
+    return names if len(names) == groups else ()
 
 
 class Topology(Protocol):

@@ -11,7 +11,7 @@ from onlooker.privacy.channel import Channel
 from onlooker.privacy.matrix import Banded, Tree
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.terms import Terms
-from onlooker.privacy.topology import Groups
+from onlooker.privacy.topology import Groups, listed_groups
 from onlooker.report.facts import Facts, table
 
 Labelled: TypeAlias = list[tuple[str, str]]
@@ -104,9 +104,9 @@ def _divisor(terms: Terms) -> str:
     return f"{_numbers((terms.divisor_of(group) for group in range(terms.groups)), 'g')}, public"
 
 
-def groups(terms: Terms) -> Labelled:
+def groups(facts: Facts) -> Labelled:
     """Groups, how they mix, and what an interval is; nothing without groups."""
-    topology = terms.topology
+    terms, topology = facts.terms, facts.terms.topology
     if not isinstance(topology, Groups):
         return []
     sizes = [len(group) for group in topology.members]
@@ -116,7 +116,7 @@ def groups(terms: Terms) -> Labelled:
     return [
         ("Groups", f"{len(sizes)}, of {_span(sizes)} clients; {linked} in more than one"),
         ("Mixing period", _mixing(terms, period)),
-        *([("Published groups", ", ".join(map(str, topology.publish)))] if topology.publish else []),
+        *([("Published groups", listed_groups(topology.publish, facts.group_names))] if topology.publish else []),
     ]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from onlooker.privacy.matrix import Banded, Tree
 from onlooker.privacy.terms import Terms
-from onlooker.privacy.topology import Groups
+from onlooker.privacy.topology import Groups, listed_groups
 from onlooker.report.facts import Facts, sentences, table
 
 Tag: TypeAlias = Literal["released", "public", "never sent", "simulation only"]
@@ -81,9 +81,9 @@ def items(facts: Facts) -> list[Item]:
     terms = facts.terms
     charged = "no: no guarantee" if terms.unit == "none" else "yes"
     return [
-        _sum(terms, charged),
+        _sum(facts, charged),
         *_within(terms),
-        _model(terms, charged),
+        _model(facts, charged),
         *_realised(terms, charged),
         *_kept(facts),
         *_measured(facts),
@@ -106,22 +106,24 @@ def items(facts: Facts) -> list[Item]:
     ]
 
 
-def _sum(terms: Terms, charged: str) -> Item:
+def _sum(facts: Facts, charged: str) -> Item:
     """What clients send; the channels of all groups are of one kind."""
-    channel = terms.channels[0]
+    terms, channel = facts.terms, facts.terms.channels[0]
     if channel.grid is None:
         return Item("Each client's row in each round", "released", charged, "to the coordinator, without any noise")
     what, remark = _SUMS[channel.noised_by, channel.summation.name]
     if isinstance(terms.topology, Groups):
         what = f"In each group: {what[0].lower()}{what[1:]}"
-        remark = f"{remark}; the release goes to the members of the group{_published(terms.topology)}"
+        remark = (
+            f"{remark}; the release goes to the members of the group{_published(terms.topology, facts.group_names)}"
+        )
     return Item(what, "released", charged, remark)
 
 
-def _published(groups: Groups) -> str:
+def _published(groups: Groups, names: Sequence[str]) -> str:
     if not groups.publish:
         return " alone"
-    return f", and of group {', '.join(map(str, groups.publish))} to everybody"
+    return f", and of group {listed_groups(groups.publish, names)} to everybody"
 
 
 def _within(terms: Terms) -> list[Item]:
@@ -133,13 +135,15 @@ def _within(terms: Terms) -> list[Item]:
     return [Item(what, "released", "no: no guarantee", remark)]
 
 
-def _model(terms: Terms, charged: str) -> Item:
+def _model(facts: Facts, charged: str) -> Item:
+    terms = facts.terms
     remark = "made of the noisy means alone: neither it nor anything done with it costs more than they do"
     part = "public part of the model" if terms.channels[0].part != "*" else "model"
     if not isinstance(terms.topology, Groups):
         return Item(f"The {part} after each round", "released", charged, remark)
     what = f"The {part} of each group after each round"
-    return Item(what, "released", charged, f"to the members of the group{_published(terms.topology)}; {remark}")
+    members = f"to the members of the group{_published(terms.topology, facts.group_names)}"
+    return Item(what, "released", charged, f"{members}; {remark}")
 
 
 def _realised(terms: Terms, charged: str) -> list[Item]:

@@ -13,6 +13,7 @@ from onlooker.privacy.accounting import Price
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import Finding, find, worst
 from onlooker.privacy.terms import Terms
+from onlooker.privacy.topology import recorded_names
 from onlooker.report.between import Between, between
 
 MOST_POINTS = 25
@@ -52,6 +53,7 @@ class Facts:
         planned: the same once all T rounds are charged.
         curves: the way there, for each finding with a guarantee.
         between: what clients in groups learn of each other; None without groups.
+        group_names: what the user calls each group; empty where groups go by numbers.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Facts:
     planned: tuple[Finding, ...]
     curves: tuple[Curve, ...]
     between: Between | None = None
+    group_names: tuple[str, ...] = ()
 
     @property
     def terms(self) -> Terms:
@@ -113,8 +116,10 @@ def read(folder: RunFolder) -> Facts:
     configuration = folder.configuration()
     named = sentences(environment.get("observers")) or _configured(configuration)
     observers = named or everybody(ledger.terms)
-    planned = tuple(find(Ledger.plan(ledger.terms), observers))
-    findings = planned if len(ledger.releases) == ledger.terms.rounds else tuple(find(ledger, observers))
+    names = recorded_names(environment.get("groups"), ledger.terms.groups)
+    planned = tuple(find(Ledger.plan(ledger.terms), observers, names=names))
+    finished = len(ledger.releases) == ledger.terms.rounds
+    findings = planned if finished else tuple(find(ledger, observers, names=names))
     return Facts(
         name=str(environment.get("name") or folder.path.resolve().name),
         configuration=configuration,
@@ -127,6 +132,7 @@ def read(folder: RunFolder) -> Facts:
         planned=planned,
         curves=curves(ledger, observers, findings),
         between=between(ledger),
+        group_names=names,
     )
 
 

@@ -122,7 +122,7 @@ def cast_of_observers(facts: Facts) -> Labelled:
     """Each observer of the threat model, and the position it is in."""
     positions: dict[str, list[str]] = {}
     for name in facts.observers:
-        positions.setdefault(sees(name, facts.terms), []).append(name)
+        positions.setdefault(sees(name, facts.terms, facts.group_names), []).append(name)
     return [(listed(names), position) for position, names in positions.items()]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from onlooker.privacy.accounting import Price
 from onlooker.privacy.pairs import Pair, because
 from onlooker.privacy.statement import ranges
 from onlooker.privacy.terms import Terms
+from onlooker.privacy.topology import named
 from onlooker.report.between import Between, Cell
 from onlooker.report.charts import Chart, figure, layout
 from onlooker.report.facts import Facts
@@ -27,9 +29,9 @@ def pairs(facts: Facts) -> Chart | None:
         return None
     labels = [short(clients) for clients in known.rows]
     layers = [
-        _layer(facts.terms, known, "epsilon", "held-wash", "held"),
-        _layer(facts.terms, known, "none", "open", "open"),
-        _layer(facts.terms, known, "own", "own", "own"),
+        _layer(facts, known, "epsilon", "held-wash", "held"),
+        _layer(facts, known, "none", "open", "open"),
+        _layer(facts, known, "own", "own", "own"),
     ]
     ticks = _ticks(labels)
     placed = layout(
@@ -61,7 +63,7 @@ def _caption(known: Between) -> str:
     return " ".join(parts)
 
 
-def _layer(terms: Terms, known: Between, kind: str, low: str, high: str) -> dict[str, Any]:
+def _layer(facts: Facts, known: Between, kind: str, low: str, high: str) -> dict[str, Any]:
     """The cells of one kind as a heat map; empty where there are none."""
     values = [[_value(cell, kind) for cell in line] for line in known.cells]
     if not any(value is not None for line in values for value in line):
@@ -76,7 +78,7 @@ def _layer(terms: Terms, known: Between, kind: str, low: str, high: str) -> dict
         "xgap": 1 if len(known.rows) <= _MOST_LABELS else 0,
         "ygap": 1 if len(known.rows) <= _MOST_LABELS else 0,
         "hoverongaps": False,
-        "hovertext": [[_told(terms, cell) if _kind(cell) == kind else "" for cell in line] for line in known.cells],
+        "hovertext": [[_told(facts, cell) if _kind(cell) == kind else "" for cell in line] for line in known.cells],
         "hovertemplate": "%{hovertext}<extra></extra>",
         "showscale": kind == "epsilon",
     }
@@ -103,19 +105,19 @@ def _written(cell: Cell) -> str:
     return "none" if math.isinf(cell.epsilon) else number(cell.epsilon)
 
 
-def _told(terms: Terms, cell: Cell) -> str:
+def _told(facts: Facts, cell: Cell) -> str:
     """A cell in words, for whoever points at it."""
     if cell.epsilon is None:
         return f"client:{cell.subject} holds the data itself"
     head = f"client:{cell.subject} to client:{cell.observer}"
     if math.isinf(cell.epsilon):
-        return f"{head}<br>{why_none(terms, cell)}"
+        return f"{head}<br>{why_none(facts.terms, cell)}"
     if cell.theorem == 0:
         return f"{head}: epsilon 0<br>nothing arrives, {distance(cell)}"
     lines = [
         f"{head}: epsilon {number(cell.epsilon)}",
         f"{releases(cell)} can arrive, {distance(cell)}, by theorem {cell.theorem}",
-        *([f"path: {way(cell)}"] if cell.path and cell.path.clients else []),
+        *([f"path: {escape(way(cell, facts.group_names), quote=False)}"] if cell.path and cell.path.clients else []),
         *([f"assumed, not proven: {number(cell.assumed)}"] if cell.assumed is not None else []),
     ]
     return "<br>".join(lines)
@@ -163,14 +165,14 @@ def distance(cell: Cell) -> str:
     return f"distance {cell.distance:g}"
 
 
-def way(cell: Cell) -> str:
-    """Over which groups, by which clients; a long way by its ends."""
+def way(cell: Cell, names: Sequence[str] = ()) -> str:
+    """Over which groups, by their names where they have any, and by which clients; a long way by its ends."""
     if cell.path is None or not cell.path.clients:
         return "a group of both" if cell.distance == 0 else "none"
-    groups, clients = cell.path.groups, cell.path.clients
+    groups, clients = [named(group, names) for group in cell.path.groups], cell.path.clients
     if len(clients) > 3:
         return f"groups {groups[0]} - ... - {groups[-1]}, {len(clients)} clients from client:{clients[0]} on"
-    return f"groups {' - '.join(map(str, groups))} by {', '.join(f'client:{client}' for client in clients)}"
+    return f"groups {' - '.join(groups)} by {', '.join(f'client:{client}' for client in clients)}"
 
 
 def short(clients: Sequence[int]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlooker.privacy.statement import ranges
-from onlooker.privacy.topology import Groups
+from onlooker.privacy.topology import Groups, named
 from onlooker.report.between import hops_of, shared_members
 from onlooker.report.charts import Chart, figure, finite, layout
 from onlooker.report.facts import Facts
@@ -17,6 +18,7 @@ from onlooker.report.maps import short
 
 _FEW_LINKS, _MOST_LINKS = 6, 24
 """Up to so many links are labelled in full; and so many by numbers alone."""
+_LONGEST_LABEL = 16
 _SIZES = ((8, 44, 14), (30, 26, 12), (10**6, 11, 0))
 """Up to so many groups, the largest node and the letters in it, in pixels; no letters where there is no room."""
 
@@ -39,7 +41,8 @@ def graph(facts: Facts) -> Chart | None:
         f"reaches another group only over the clients that link the two{_named(len(links))}."
     )
     beside = "top center" if flat < 0.2 else "top right"
-    drawn = [_edges(places, links), _labels(places, links, beside), _nodes(places, groups)]
+    names = facts.group_names
+    drawn = [_edges(places, links), _labels(places, links, beside, names), _nodes(places, groups, names)]
     return Chart("groups", "Who links which groups", caption, figure(drawn, placed))
 
 
@@ -69,10 +72,12 @@ def _edges(places: NDArray[np.float64], links: Mapping[tuple[int, int], Sequence
     }
 
 
-def _labels(places: NDArray[np.float64], links: Mapping[tuple[int, int], Sequence[int]], beside: str) -> dict[str, Any]:
+def _labels(
+    places: NDArray[np.float64], links: Mapping[tuple[int, int], Sequence[int]], beside: str, names: Sequence[str]
+) -> dict[str, Any]:
     """The linking clients at the middle of each edge: in words where there are few, else for whoever points there."""
     middles = [places[[one, other]].mean(axis=0) for one, other in links]
-    few, names = len(links) <= _MOST_LINKS, [short(clients) for clients in links.values()]
+    few, labels = len(links) <= _MOST_LINKS, [short(clients) for clients in links.values()]
     return {
         "type": "scatter",
         "mode": "text+markers" if few else "markers",
@@ -80,33 +85,49 @@ def _labels(places: NDArray[np.float64], links: Mapping[tuple[int, int], Sequenc
         "meta": {"colour": "soft"},
         "x": [float(middle[0]) for middle in middles],
         "y": [float(middle[1]) for middle in middles],
-        "text": [name if len(links) <= _FEW_LINKS else name.removeprefix("client:") for name in names],
+        "text": [label if len(links) <= _FEW_LINKS else label.removeprefix("client:") for label in labels],
         "textposition": beside,
         "marker": {"size": 5 if few else 3},
-        "hovertext": [f"groups {one} and {other}: {', '.join(ranges(links[one, other]))}" for one, other in links],
+        "hovertext": [
+            f"groups {_told(one, names)} and {_told(other, names)}: {', '.join(ranges(links[one, other]))}"
+            for one, other in links
+        ],
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
 
 
-def _nodes(places: NDArray[np.float64], groups: Groups) -> dict[str, Any]:
+def _nodes(places: NDArray[np.float64], groups: Groups, names: Sequence[str]) -> dict[str, Any]:
     sizes = np.sqrt([len(group) for group in groups.members])
     largest, letters = next((size, letters) for most, size, letters in _SIZES if len(sizes) <= most)
     return {
         "type": "scatter",
         "mode": "markers+text" if letters else "markers",
         "name": "",
-        "meta": {"colour": "series-1", "letters": "paper"},
+        "meta": {"colour": "series-1", "letters": "ink" if names else "paper"},
         "x": places[:, 0].tolist(),
         "y": places[:, 1].tolist(),
-        "text": [str(group) for group in range(len(sizes))],
+        "text": [_label(group, names) for group in range(len(sizes))],
+        "textposition": "bottom center" if names else "middle center",
+        "cliponaxis": False,
         "textfont": {"size": letters or 12},
         "marker": {"size": (largest * sizes / sizes.max()).tolist(), "opacity": 1},
         "hovertext": [
-            f"group {place}: {len(group)} clients, {', '.join(ranges(group)[:6])}"
+            f"group {_told(place, names)}: {len(group)} clients, {', '.join(ranges(group)[:6])}"
             for place, group in enumerate(groups.members)
         ],
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
+
+
+def _label(group: int, names: Sequence[str]) -> str:
+    """A number, which fits into a node, or as much of a name as fits under one."""
+    name = named(group, names)
+    return escape(name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…", quote=False)
+
+
+def _told(group: int, names: Sequence[str]) -> str:
+    """A group for whoever points at it; Plotly would read some names as tags."""
+    return escape(named(group, names), quote=False)
 
 
 def _ranges(places: NDArray[np.float64]) -> tuple[list[float], list[float]]:

@@ -107,7 +107,7 @@ def statement(facts: Facts) -> dict[str, Any]:
             "observers": [name for finding in worst for name in finding.observers],
             "epsilon": worst[0].price.epsilon if worst else None,
         },
-        **to_json(facts.ledger, facts.findings),
+        **to_json(facts.ledger, facts.findings, facts.group_names),
         "planned": to_json(facts.ledger, facts.planned)["rows"],
         "epsilon-by-round": [
             {

@@ -17,6 +17,7 @@ _ELIDED = (
     "not cut in this simulation: rows were added whole, which gives the same sums, noise and release to the bit; "
     'engine.shares = "cut" cuts them'
 )
+_NO_COVER = ", and makes the rows of zeros of clients that stay out, which add nothing and were left out as well"
 
 
 def settings(facts: Facts) -> Labelled:
@@ -34,15 +35,15 @@ def settings(facts: Facts) -> Labelled:
         *channels.split(facts),
         ("Rounds", f"{terms.rounds} planned, {facts.charged} charged, {facts.committed} in the model"),
         ("Clients", f"{terms.clients}; {_clients_drawn(terms)}"),
-        *channels.groups(terms),
+        *channels.groups(facts),
         ("Persons" if terms.unit == "person" else "Records", _records_drawn(terms)),
         *channels.noise(facts),
         ("Target epsilon", _target(facts)),
-        *_computed(environment),
+        *_computed(terms, environment),
     ]
 
 
-def _computed(environment: Mapping[str, Any]) -> Labelled:
+def _computed(terms: Terms, environment: Mapping[str, Any]) -> Labelled:
     """Who computed the clients, and what was left out because it changes no sum."""
     engine = table(environment, "engine")
     if not engine:
@@ -53,7 +54,8 @@ def _computed(environment: Mapping[str, Any]) -> Labelled:
         if engine.get("name") == "loop"
         else f"{workers} workers, {_known(engine, 'trainer')} steps"
     )
-    shares = [("Shares", _ELIDED)] if engine.get("elided") else []
+    left = f"{_ELIDED}{_NO_COVER * terms.sampling.cover_traffic}"
+    shares = [("Shares", left)] if engine.get("elided") else []
     return [("Computed by", by), *shares]
 
 

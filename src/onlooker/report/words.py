@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onlooker.privacy.statement import Finding, Worst, ranges, worst_first
 from onlooker.privacy.terms import Terms
-from onlooker.privacy.topology import Groups
+from onlooker.privacy.topology import Groups, listed_groups
 from onlooker.report.facts import Facts, has_guarantee, unguarded, worst_guarded
 
 MOST_NAMES = 4
@@ -90,13 +90,13 @@ def _member(name: str) -> str:
     return f"{kinds[kind]} {index}" if index else f"the {name}"
 
 
-def sees(observer: str, terms: Terms) -> str:
-    """What position an observer is in, for the glossary."""
+def sees(observer: str, terms: Terms, names: Sequence[str] = ()) -> str:
+    """What position an observer is in, for the glossary; groups go by their `names`, where they have any."""
     if "+" in observer:
         return f"{_capital(who(observer))}: they act as one and pool everything that each of them sees."
     kind, grouped = observer.partition(":")[0], isinstance(terms.topology, Groups)
     if grouped and kind in ("public", "client"):
-        return _sees_in_groups(kind, terms)
+        return _sees_in_groups(kind, terms, names)
     relay = " and carries the reports" if terms.shared and terms.shared.relay == observer else ""
     return {
         "public": "Whoever holds the released models, and nothing else.",
@@ -107,13 +107,13 @@ def sees(observer: str, terms: Terms) -> str:
     }[kind]
 
 
-def _sees_in_groups(kind: str, terms: Terms) -> str:
+def _sees_in_groups(kind: str, terms: Terms, names: Sequence[str]) -> str:
     published = terms.topology.publish if isinstance(terms.topology, Groups) else ()
     if kind == "client":
         return "A participant who is curious about the others, and sees the releases of its own groups."
     if not published:
         return "Whoever is in no group: none publishes its model, so nothing is seen."
-    return f"Whoever holds the models that group {', '.join(map(str, published))} publishes, and nothing else."
+    return f"Whoever holds the models that group {listed_groups(published, names)} publishes, and nothing else."
 
 
 def _capital(text: str) -> str:

@@ -215,7 +215,7 @@ def test_a_wrong_option_is_not_blamed_on_a_line(tmp_path, monkeypatch, setting):
 
 def test_a_file_that_is_not_there_or_not_toml(tmp_path, monkeypatch):
     result = CliRunner().invoke(app, ["plan", str(tmp_path / "none.toml")])
-    assert result.exit_code == 2 and "none.toml cannot be read" in result.stderr
+    assert result.exit_code == 2 and "none.toml cannot be read: No such file or directory; name a" in result.stderr
     result = invoke(tmp_path, monkeypatch, "[task\n", command="plan")
     assert result.exit_code == 2 and "run.toml is not TOML" in result.stderr
 

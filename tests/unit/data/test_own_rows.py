@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from onlooker.cli import app
 from onlooker.data import DataSettings, Description, Federation, describe, load
 from onlooker.errors import DataError, TermsError
 from onlooker.privacy.random import Seeded
@@ -181,6 +183,92 @@ def test_natural_clients_need_something_that_tells_them_apart(tmp_path: Path) ->
     settings = settings_of(written(tmp_path), partition="natural", id_column=None, ignore_columns=("site",))
     with pytest.raises(DataError, match="data.id-column"):
         load(settings, SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"partition": "at-random"}, 'data.partition = "at-random" is not known'),
+        ({"partition": "natural", "id_column": None}, "data.id-column, or give one file for each client"),
+        ({"clients": 9}, 'data.clients = 9 is more than the rows that ".*" can hold, of which there are at most 8'),
+        ({"clients": 9, "partition": "natural"}, "at most 8 by its size"),
+        ({"test_file": "none.csv"}, 'data.test-file = "none.csv"'),
+        ({"test_fraction": 1.0}, "data.test-fraction = 1.0"),
+        ({"task": "regression", "label_column": "age", "partition": "dirichlet"}, "choose iid or natural"),
+    ],
+)
+def test_what_no_rows_could_be_is_known_before_any_is_read(
+    tmp_path: Path, changes: dict[str, object], words: str
+) -> None:
+    with pytest.raises((DataError, TermsError), match=words):
+        describe(settings_of(written(tmp_path), **changes))
+
+
+def test_files_that_are_clients_are_counted_before_any_row_is_read(tmp_path: Path) -> None:
+    written(written(tmp_path, name="a.csv"), name="b.csv")
+    settings = settings_of(tmp_path, partition="natural", id_column=None, ignore_columns=("site",))
+    assert describe(settings).outputs == 2
+    with pytest.raises(DataError, match="data.clients = 3 does not match the 2 clients found; write clients = 2"):
+        describe(replace(settings, clients=3))
+
+
+@pytest.mark.parametrize("ending", ["", "\n"])
+def test_a_file_of_the_shortest_rows_may_have_as_many_clients(tmp_path: Path, ending: str) -> None:
+    text = "x,y\n" + "\n".join(f"{row},{row}" for row in range(6)) + ending
+    settings = settings_of(
+        written(tmp_path, text),
+        clients=6,
+        id_column=None,
+        label_column="y",
+        task="regression",
+        categories={},
+        ranges={},
+        missing_columns=(),
+        test_fraction=0.1,
+    )
+    assert describe(settings).shape == (1,)
+    with pytest.raises(DataError, match="at most 6 by its size"):
+        describe(replace(settings, clients=7))
+
+
+def test_the_size_of_a_packed_file_says_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(gzip.compress(ROWS.encode()))
+    assert describe(settings_of(path, clients=1000)).outputs == 2
+
+
+def test_a_plan_reads_little_more_than_the_first_line(tmp_path: Path) -> None:
+    path = written(tmp_path, ROWS + "south,70,no,,well\n" * 10_000) / "rows.csv"
+    path.write_bytes(path.read_bytes() + b"\xff")
+    assert describe(settings_of(tmp_path)).shape == (5,)
+    with pytest.raises(DataError, match="save it as UTF-8"):
+        load(settings_of(tmp_path), SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"partition": "natural"}, 'whether "site" names 2 clients, and every file has these columns'),
+        ({}, "whether they are enough for 2 clients, and every file"),
+    ],
+)
+def test_what_only_rows_tell_is_said(tmp_path: Path, changes: dict[str, object], words: str) -> None:
+    unseen = describe(settings_of(written(tmp_path), **changes)).unseen
+    assert words in unseen and unseen.endswith("only `onlooker run` will tell.")
+
+
+def test_a_plan_ends_with_what_only_a_run_will_tell(tmp_path: Path) -> None:
+    written(tmp_path, "x,y\n1,2\n3,4\n5,6\n")
+    (tmp_path / "run.toml").write_text(
+        '[task]\nmethod = "fedavg"\n[model]\nname = "logistic"\n'
+        '[data]\nname = "csv"\nroot = "rows.csv"\nclients = 2\nlabel-column = "y"\ntask = "regression"\n'
+    )
+    result = CliRunner().invoke(app, ["plan", str(tmp_path / "run.toml")])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith(
+        "No row was read: whether they are enough for 2 clients, and every file has these columns with values that "
+        "they may hold, only `onlooker run` will tell.\n"
+    )
 
 
 def examples(count: int = 10, classes: int = 3) -> Examples:

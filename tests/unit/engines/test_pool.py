@@ -92,7 +92,7 @@ def shared_memory():
 
 
 def test_a_task_travels_whole():
-    jobs = tuple(Job(client, 2, start, seat) for client, start, seat in [(5, 2, 0), (7, 9, 1)])
+    jobs = Job(5, 2, 2, 0), Job(7, 2, 9, 1, covers=True)
     task = Task(3, Block(64, 10, 4), Block(640, 2, 3), 2, (704, 768), jobs)
     assert Task.unpacked(task.packed()) == task
     nobody = Task(3, Block(64, 10, 4), Block(640, 0, 0), 0, (), ())

@@ -229,3 +229,23 @@ def test_a_thousand_clients_in_a_hundred_groups_are_few_classes(build, classes):
     assert whole.values.shape == (classes, classes)
     assert whole.dense.shape == (1000, 1000) and np.isinf(np.diag(whole.dense)).all()
     assert np.isfinite(whole.values).all() and not whole.public.any()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sights_that_are_looked_at_once_are_one_case(seed):
+    """Every entry of a matrix is that of its pair alone, on graphs that nobody designed, some groups published."""
+    draw = np.random.default_rng(seed)
+    members = [set() for _ in range(9)]
+    for client in range(30):
+        for group in draw.choice(9, 1 + int(draw.integers(0, 3)), replace=False):
+            members[group].add(client)
+    groups = Groups(tuple(tuple(sorted(one)) for one in members), mixing_period=3, publish=(0, 5) if seed % 2 else ())
+    facts = GroupFacts.alike(groups, 0.5, 3.0)
+    whole = matrix(groups, facts, 30, 20, DELTA)
+    assert len(np.unique(whole.values)) > 10
+    for subject in range(0, 30, 4):
+        for observer in range(30):
+            if observer != subject:
+                decision = decide(groups, facts, subject, groups.observed((observer,)), 20, DELTA)
+                assert whole.epsilon(subject, observer) == decision.epsilon
+                assert whole.theorems[whole.classes[subject], whole.classes[observer]] == decision.theorem

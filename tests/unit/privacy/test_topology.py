@@ -118,9 +118,9 @@ def test_numbers_of_a_structure_are_checked():
 def test_regions_come_from_a_file(tmp_path):
     path = tmp_path / "regions.csv"
     path.write_text("client, group\n0,north\n2,south\n1,north\n\n1,south\n")
-    assert regions(path) == ((0, 1), (1, 2))
+    assert regions(path) == (((0, 1), (1, 2)), ("north", "south"))
     path.write_text("client,group\n123456789,north\n")
-    assert regions(path) == ((123456789,),)
+    assert regions(path) == (((123456789,),), ("north",))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,8 @@ def test_regions_come_from_a_file(tmp_path):
         ("client,group\n0\n", "line 2"),
         ("client,group\n1234567890,north\n", "line 2"),
         ("client,group\n0,\n", "line 2"),
+        ("client,group\n0,{}\n".format("a" * 41), "line 2: the group's name 'a+' must be one line of at most 40"),
+        ("client,group\n0,a\x07b\n", "line 2: the group's name .* that can be printed"),
         ("client,group\n0,a\n0,a\n", "line 3: client 0 is in group a already"),
     ],
 )
@@ -144,6 +146,21 @@ def test_regions_that_cannot_be_read_are_refused(tmp_path, text, words):
         regions(path)
 
 
-def test_a_missing_file_of_regions_is_named(tmp_path):
-    with pytest.raises(DataError, match="nowhere.csv cannot be read"):
-        regions(tmp_path / "nowhere.csv")
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("nowhere.csv", None, 'there is no such file; put one of lines "client,group" there, or correct the path'),
+        (".", None, 'Is a directory; name a file of lines "client,group"'),
+        ("file/regions.csv", None, "Not a directory; name a file"),
+        ("a" * 300, None, "File name too long; name a file"),
+        ("latin.csv", b"client,group\n0,\xcele\n", "it is not UTF-8 text; save it as UTF-8"),
+        ("wide.csv", b"client,group\n0," + b"a" * 200_000, "field larger than field limit .*; write each line as"),
+    ],
+)
+def test_a_file_of_regions_that_cannot_be_read_is_named_with_what_would_do(tmp_path, name, content, words):
+    (tmp_path / "file").write_text("")
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=f"^groups.path = {path} cannot be read: {words}[^\n]*[.]$"):
+        regions(path)

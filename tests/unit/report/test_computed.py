@@ -1,5 +1,6 @@
 """The page says who computed a run, and what was left out because it changes no sum."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from test_groups import facts_of
 
 from onlooker import config
+from onlooker.privacy.sampling import Poisson
 from onlooker.report import settings
 from run_folders import environment, metrics, terms
 
@@ -16,7 +18,10 @@ def test_the_page_says_whether_shares_were_cut(tmp_path, elided):
     engine = {"name": "vectorised", "trainer": "dense", "workers": 2, "elided": elided}
     found = dict(settings.settings(facts_of(tmp_path, terms(), metrics(2), environment(engine=engine))))
     assert found["Computed by"] == "2 workers, dense steps"
-    assert ("Shares" in found) == elided
+    assert ("Shares" in found) == elided and "zeros" not in found.get("Shares", "")
+    hidden = replace(terms(), sampling=Poisson(0.5, cover_traffic=True))
+    found = dict(settings.settings(facts_of(tmp_path / "cover", hidden, metrics(2), environment(engine=engine))))
+    assert ("zeros" in found.get("Shares", "")) == elided
     assert "Computed by" not in dict(settings.settings(facts_of(tmp_path / "old", terms(), [], environment())))
 
 

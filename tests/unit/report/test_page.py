@@ -17,6 +17,7 @@ from plotly import graph_objects
 from onlooker import report
 from onlooker.errors import FolderError, OnlookerError
 from onlooker.folder import RunFolder
+from onlooker.privacy.forecast import forecast
 from onlooker.privacy.sampling import Poisson
 from onlooker.privacy.summation import Plain, Shared
 from onlooker.report import charts, words
@@ -32,7 +33,6 @@ SECTIONS = [
     "released",
     "uncharged",
     "randomness",
-    "warnings",
     "provenance",
 ]
 
@@ -54,6 +54,16 @@ def embedded(page: str, name: str = "onlooker-report") -> dict[str, Any]:
 def words_of(page: str) -> str:
     """The visible part of the page, before its scripts, as one line."""
     return " ".join(html.unescape(page.partition('<script type="application/json"')[0]).split())
+
+
+@pytest.mark.parametrize("drowned", [True, False])
+def test_a_forecast_and_every_warning_stand_once(tmp_path: Path, drowned: bool) -> None:
+    rules = terms()
+    expected = forecast(rules).sentence()
+    warnings = ["privacy.delta is large.", *([expected] if drowned else [])]
+    shown = words_of(page_of(make(tmp_path / "run", rules, metrics(2), environment(warnings=warnings))))
+    assert shown.lower().count(expected.lower()) == 1 and shown.count(warnings[0]) == 1
+    assert ("warning at the top of the page" in shown) == drowned
 
 
 def test_every_section_is_there_in_order(tmp_path: Path) -> None:
