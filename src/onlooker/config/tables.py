@@ -118,8 +118,13 @@ def _members(configuration: Configuration, table: GroupsTable) -> tuple[Members,
     _check.one_of(BUILDERS, groups__structure=table.structure or "")
     if table.groups is None:
         raise ConfigError(f'groups.groups is missing; name how many groups the "{table.structure}" has.')
-    _check.at_most(configuration.data.clients + 1, groups__groups=table.groups)
-    return BUILDERS[table.structure or ""](configuration.data.clients, table.groups, table.overlap), ()
+    clients = configuration.data.clients
+    if table.groups > clients + 1:
+        raise TermsError(
+            f"groups.groups = {table.groups} is more than data.clients = {clients} can be dealt to; choose at most "
+            f"{clients} groups."
+        )
+    return BUILDERS[table.structure or ""](clients, table.groups, table.overlap), ()
 
 
 def _refuse_meaningless(configuration: Configuration, table: GroupsTable) -> None:

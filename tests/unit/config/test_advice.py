@@ -22,6 +22,11 @@ REFUSED = {
         "sampling.clients.participations = 30",
         "at most task.rounds = 10",
     ),
+    "more groups than clients": (
+        ["groups.structure=grid", "groups.groups=30"],
+        "groups.groups = 30",
+        "data.clients = 10",
+    ),
     "a split of DP-OGL+": (
         ["task.method=dp-ogl-plus", "groups.mixing-period=5", *GROUPS, "split.ratio=0.5"],
         "[split]",
