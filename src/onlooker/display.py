@@ -155,7 +155,7 @@ def show_plan(console: Console, prepared: Prepared, ledger: Ledger, findings: Se
 
 def _rounds(terms: Terms) -> str:
     epochs = f" of {terms.interval} epochs" if terms.interval > 1 else ""
-    return f"{terms.rounds} rounds{epochs}"
+    return f"{terms.rounds} round{'' if terms.rounds == 1 else 's'}{epochs}"
 
 
 def _groups(terms: Terms) -> str:

@@ -19,11 +19,13 @@ from onlooker.privacy.forecast import forecast
 from onlooker.privacy.grid import Grid
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.mechanisms import RoundedGaussian
-from onlooker.privacy.sampling import Everyone, Poisson
+from onlooker.privacy.records import WithoutReplacement
+from onlooker.privacy.sampling import Cyclic, Everyone, FixedOffset, FixedSize, Poisson, RandomAllocation
 from onlooker.privacy.statement import find, to_json, worst
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.training import Training
+from onlooker.report import settings
 from playing import begin
 
 
@@ -99,6 +101,79 @@ def test_all_take_part_says_so():
     terms = Terms("client", "zero-out", 1e-5, 10, 3, Everyone(), Training(), (channel,))
     (finding,) = find(Ledger.plan(terms), ["public"])
     assert not finding.amplified and "every client takes part in every round" in finding.because
+
+
+def answer(sampling=Everyone(), observer="public", z=2.0, training=Training(), **more):
+    """What is said of client 0: the flag and the words."""
+    channel = Channel(100, RoundedGaussian(z), Grid(1.0, 16, 32), "servers", Shared(), bounds=1.0)
+    given = {"unit": "client", "adjacency": "zero-out", "delta": 1e-5, "rounds": 10, "clients": 3} | more
+    (finding,) = find(
+        Ledger.plan(Terms(sampling=sampling, training=training, channels=(channel,), **given)), [observer], [0]
+    )
+    return finding.amplified, finding.because
+
+
+NOTHING = "participation is hidden, which is credited nothing: up to {} in full"
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"sampling": RandomAllocation(3, 10), "adjacency": "replace-one"}, NOTHING.format("3 rounds count")),
+        ({"sampling": RandomAllocation(1, 10), "adjacency": "replace-one"}, NOTHING.format("1 round counts")),
+        ({"sampling": Poisson(0.5), "z": 1e-4}, NOTHING.format("10 rounds count")),
+        ({"sampling": FixedOffset(4)}, NOTHING.format("3 rounds count")),
+        ({"sampling": FixedOffset(1)}, "every client takes part in every round"),
+        ({"sampling": FixedSize(3)}, "every client takes part in every round"),
+        ({"sampling": FixedSize(3), "training": Training("state")}, "every client takes part in every round"),
+        ({"sampling": Poisson(1.0), "counted": "realised"}, "every client takes part in every round"),
+        ({"sampling": Poisson((1.0, 0.5, 0.5))}, "this client takes part in every round"),
+        ({"sampling": FixedSize(2), "observer": "client:1"}, "the members know whether they were drawn, which may"),
+        ({"sampling": Poisson(0.5), "rounds": 1, "observer": "aux:0"}, "seen, so up to 1 round counts in full"),
+    ],
+)
+def test_what_lowers_no_price_is_not_said_to(asked, words):
+    amplified, because = answer(**asked)
+    assert not amplified and words in because
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"sampling": RandomAllocation(3, 10)}, "participation is hidden, in 3 of 10 rounds"),
+        ({"sampling": Poisson((0.5, 1.0, 1.0))}, "participation is hidden, with probability 0.5 in each round"),
+        ({"sampling": FixedSize(2)}, "participation is hidden, 2 being drawn of 3 in each round"),
+        ({"sampling": Poisson(0.5), "counted": "realised"}, "but not how many of 3 do"),
+    ],
+)
+def test_what_lowers_a_price_is_said_to(asked, words):
+    if isinstance(asked["sampling"], RandomAllocation):
+        pytest.importorskip("PLD_accounting")
+    amplified, because = answer(**asked)
+    assert amplified and words in because
+
+
+@pytest.mark.parametrize(
+    ("records", "keeps", "z", "amplified", "words"),
+    [
+        (WithoutReplacement(5, 64), "nothing", 2.0, False, "every record may be used in every round"),
+        (WithoutReplacement(5, 64), "state", 2.0, False, "every record may be used in every round"),
+        (WithoutReplacement(5, 8), "state", 2.0, False, "because the silo keeps something between rounds"),
+        (WithoutReplacement(5, 8), "nothing", 2.0, True, "hidden from everybody else, at rate 0.4"),
+        (WithoutReplacement(5, 8), "nothing", 1e-4, False, "at rate 0.4, which is credited nothing"),
+        (None, "nothing", 2.0, False, "every record may be used in every round"),
+    ],
+)
+def test_why_drawing_records_amplifies_or_not(records, keeps, z, amplified, words):
+    """A client of 100 records uses all of them where Q b = 320, whatever it keeps."""
+    found = answer(unit="record", training=Training(keeps, records, 100), z=z)
+    assert found[0] is amplified and found[1].endswith(words)
+
+
+def test_one_round_is_one_round():
+    assert display._rounds(ledger_of(rounds=1).terms) == "1 round" and display._rounds(ledger_of().terms) == "10 rounds"
+    assert settings._drawn(Cyclic(1)) == settings._drawn(Everyone()) == "all take part in every round"
+    assert "every 2-th round" in settings._drawn(Cyclic(2))
 
 
 def test_what_is_shown_live_is_never_below_what_will_be_promised():

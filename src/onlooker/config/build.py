@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tomli_w
 
@@ -15,6 +15,7 @@ from onlooker.config.kinds import kind_of
 from onlooker.config.schema import Configuration
 from onlooker.config.tables import parts_of
 from onlooker.config.terms import Agreement, agree
+from onlooker.config.unused import unused
 from onlooker.errors import ConfigError, DataError
 from onlooker.methods.method import Method
 from onlooker.privacy.random import Seeded, Source, System
@@ -218,7 +219,7 @@ def changed(recorded: Configuration, asked: Configuration) -> list[str]:
 def warnings_of(prepared: Prepared) -> list[str]:
     """What does not stop a run but should not pass unseen, one sentence each."""
     configuration, terms = prepared.configuration, prepared.agreement.terms
-    found = [*_unused(configuration)]
+    found = unused(configuration, kind_of(configuration.task.method))
     if terms.unit == "none":
         return [
             "no guarantee: this method adds no noise, and every party that sees a message sees what is in it.",
@@ -247,33 +248,6 @@ def _check_training(configuration: Configuration) -> None:
             raise ConfigError(f"training.{key} = {value} must be at least 0 and below 1.")
     if not 0 <= training.weight_decay <= _LARGEST_RATE:
         raise ConfigError(f"training.weight-decay = {training.weight_decay} must be from 0 to {_LARGEST_RATE:g}.")
-
-
-def _unused(configuration: Configuration) -> list[str]:
-    """Keys that the file gives and this method does not look at."""
-    by_records = kind_of(configuration.task.method).by_records
-    training, table = configuration.training, configuration.data
-    unused: dict[str, Any] = {}
-    if by_records:
-        given = {"steps": training.steps, "epochs": training.epochs, "batch-size": training.batch_size}
-        defaults = {"steps": 1, "epochs": None, "batch-size": 64}
-        unused = {f"training.{key}": value for key, value in given.items() if value not in (None, defaults[key])}
-        reason = "dp-sgd takes one step a round, over the records that sampling.records draws"
-    else:
-        given = {"data.expected-records": table.expected_records, "data.max-records": table.max_records}
-        if configuration.privacy.unit == "record":
-            given.pop("data.expected-records")
-        unused = {key: value for key, value in given.items() if value is not None}
-        if configuration.sampling.records and not kind_of(configuration.task.method).draws_batches:
-            unused["sampling.records.name"] = configuration.sampling.records.name
-        reason = "only dp-sgd draws records or persons in a silo"
-    found = [f"{key} = {value} is not used: {reason}." for key, value in unused.items()]
-    if table.person_column and configuration.privacy.unit != "person":
-        found.append(
-            f'data.person-column = "{table.person_column}" groups no rows, and only keeps that column from the '
-            'features: no person is guarded as a whole unless privacy.unit = "person".'
-        )
-    return found
 
 
 def _absolute(configuration: Configuration, base: Path) -> Configuration:

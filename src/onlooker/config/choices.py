@@ -31,6 +31,14 @@ from onlooker.privacy.training import Training
 from onlooker.types import Adjacency, NoisedBy, Unit
 
 _SAMPLERS = ("poisson", "fixed-size", "random-allocation", "cyclic", "fixed-offset", "all")
+_GOES_BY = {
+    "poisson": "rate",
+    "fixed-size": "rate",
+    "random-allocation": "participations",
+    "cyclic": "period",
+    "fixed-offset": "period",
+}
+_RECORD_SAMPLERS = ("poisson", "without-replacement", "with-replacement")
 _MOST_PEERS = 6
 _UNITS = ("client", "person", "record", "none")
 _ADJACENCIES = ("zero-out", "add-or-remove", "replace-one")
@@ -144,11 +152,11 @@ def client_sampling_of(configuration: Configuration, kind: Kind) -> ClientSampli
             f'sampling.clients.cover-traffic = true hides coins that clients flip, and "{name}" has none; '
             'use name = "poisson".'
         )
+    if table:
+        _refuse_meaningless(name, table)
     if name in ("random-allocation", "cyclic", "fixed-offset"):
         return _schedule(name, table or ClientSamplingTable(), configuration.task.rounds)
     if name == "all":
-        if table and table.rate not in (None, 1, 1.0):
-            raise TermsError(f'sampling.clients.rate = {table.rate} means nothing with name = "all"; leave it out.')
         return Everyone()
     if name == "fixed-size":
         if isinstance(rate, list):
@@ -158,14 +166,20 @@ def client_sampling_of(configuration: Configuration, kind: Kind) -> ClientSampli
     return Poisson(tuple(float(one) for one in rate) if isinstance(rate, list) else float(rate), cover)
 
 
+def _refuse_meaningless(name: str, table: ClientSamplingTable) -> None:
+    """Refuse what another sampler goes by."""
+    own = _GOES_BY.get(name)
+    goes = f", which goes by {own}" if own else ""
+    for key, value in {"rate": table.rate, "period": table.period, "participations": table.participations}.items():
+        everybody = name == "all" and key == "rate" and value == 1
+        if value is not None and key != own and not everybody:
+            raise TermsError(
+                f'sampling.clients.{key} = {value} means nothing with name = "{name}"{goes}; leave it out.'
+            )
+
+
 def _schedule(name: str, table: ClientSamplingTable, rounds: int) -> ClientSampling:
     """A sampler that settles a client's rounds for the whole run."""
-    if table.rate is not None:
-        key = "participations" if name == "random-allocation" else "period"
-        raise TermsError(
-            f'sampling.clients.rate = {table.rate} means nothing with name = "{name}", which goes by {key}; '
-            "leave it out."
-        )
     if name == "random-allocation":
         if table.participations is None:
             raise ConfigError("sampling.clients.participations is missing; name how many rounds each client picks.")
@@ -179,9 +193,11 @@ def _schedule(name: str, table: ClientSamplingTable, rounds: int) -> ClientSampl
 
 def training_of(configuration: Configuration, kind: Kind, unit: Unit, keeps: Literal["nothing", "state"]) -> Training:
     """What a silo draws and keeps."""
+    table = configuration.sampling.records
+    if table is not None:
+        _check.one_of(_RECORD_SAMPLERS, sampling__records__name=table.name)
     if not kind.by_records:
         return _training_in_batches(configuration, kind, unit, keeps)
-    table = configuration.sampling.records
     name, rate = (table.name, table.rate) if table else ("poisson", None)
     if name != "poisson":
         raise ConfigError(f'sampling.records.name = "{name}" is not built for dp-sgd; choose poisson.')

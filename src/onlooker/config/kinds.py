@@ -111,7 +111,7 @@ KINDS: Mapping[str, Kind] = {
     "dp-fedavg": Kind(_averaging(dp_fedavg), "client"),
     "ms-pafl": Kind(_ms_pafl, "client", draws_batches=True),
     "dp-ogl": Kind(_averaging(dp_ogl), "client", needs_groups=True),
-    "dp-ogl-plus": Kind(_averaging(dp_ogl_plus), "client", needs_groups=True, intervals="shared", splits=False),
+    "dp-ogl-plus": Kind(_averaging(dp_ogl_plus), "client", needs_groups=True, intervals="shared"),
     "dp-ogl-plus-isolated": Kind(_averaging(dp_ogl_plus_isolated), "client", needs_groups=True, intervals="alone"),
     "feddecouple": Kind(_averaging(feddecouple), "client", shares=True, printed=_printed_by_feddecouple),
     "dp-ftrl": Kind(_averaging(dp_ftrl), "client", "cyclic", in_groups=False),

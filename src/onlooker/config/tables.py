@@ -86,6 +86,7 @@ def topology_of(configuration: Configuration, kind: Kind) -> tuple[Star | Groups
     for key, given in {"rate": table.rate, "clip": table.clip, "noise-multiplier": table.noise_multiplier}.items():
         if given is not None and len(given) != count:
             raise TermsError(f"groups.{key} names {len(given)} values for {count} groups; name one each.")
+    _refuse_meaningless(configuration, table)
     for clip in table.clip or ():
         _check.positive(groups__clip=clip)
     for multiplier in table.noise_multiplier or ():
@@ -117,8 +118,34 @@ def _members(configuration: Configuration, table: GroupsTable) -> tuple[Members,
     _check.one_of(BUILDERS, groups__structure=table.structure or "")
     if table.groups is None:
         raise ConfigError(f'groups.groups is missing; name how many groups the "{table.structure}" has.')
-    _check.at_most(configuration.data.clients + 1, groups__groups=table.groups)
-    return BUILDERS[table.structure or ""](configuration.data.clients, table.groups, table.overlap), ()
+    clients = configuration.data.clients
+    if table.groups > clients + 1:
+        raise TermsError(
+            f"groups.groups = {table.groups} is more than data.clients = {clients} can be dealt to; choose at most "
+            f"{clients} groups."
+        )
+    return BUILDERS[table.structure or ""](clients, table.groups, table.overlap), ()
+
+
+def _refuse_meaningless(configuration: Configuration, table: GroupsTable) -> None:
+    """Refuse what only a builder of groups takes where they are named, and what a list for each group replaces."""
+    if table.structure is None:
+        where = "members" if table.members is not None else "path"
+        for key, value in {"groups": table.groups, "overlap": table.overlap}.items():
+            if table.given(key):
+                raise TermsError(
+                    f"groups.{key} = {value} means nothing beside groups.{where}, but only with groups.structure; "
+                    "leave it out."
+                )
+    sampling, privacy = configuration.sampling.clients, configuration.privacy
+    if table.rate is not None and sampling is not None and sampling.rate is not None:
+        raise TermsError(_twice(f"sampling.clients.rate = {sampling.rate}", f"groups.rate = {table.rate}"))
+    if table.clip is not None and privacy.given("clip"):
+        raise TermsError(_twice(f"privacy.clip = {privacy.clip}", f"groups.clip = {table.clip}"))
+
+
+def _twice(one: str, other: str) -> str:
+    return f"{one} and {other} say the same thing twice; name one of them."
 
 
 def interval_of(configuration: Configuration, kind: Kind) -> int:
@@ -141,7 +168,10 @@ def batches_of(configuration: Configuration, kind: Kind) -> RecordBatches | None
         return None
     if not kind.draws_batches:
         return None
-    _check.one_of(_BATCHES, sampling__records__name=table.name)
+    if table.name not in _BATCHES:
+        named = f'sampling.records.name = "{table.name}" is not built for {configuration.task.method}'
+        missing = named if table.given("name") else "sampling.records.name is missing"
+        raise ConfigError(f"{missing}; choose {' or '.join(_BATCHES)}.")
     if table.rate is not None:
         raise ConfigError(
             f"sampling.records.rate = {table.rate} follows from training.steps, training.batch-size and "

@@ -131,15 +131,18 @@ def _counted(configuration: Configuration, unit: Unit) -> Literal["public", "rea
             raise ConfigError(f'privacy.{key} = "{value}" is not built for {method}; write "{usual}".')
     sampling = configuration.sampling.clients
     everyone = sampling is not None and sampling.name == "all"
-    if privacy.clip_mode == "model" and not (everyone or privacy.divisor == "realised"):
-        raise UnpricedError(
-            'privacy.clip-mode = "model" with a public divisor would shrink the model by the share that takes part; '
-            'write privacy.divisor = "realised", or sampling.clients.name = "all".'
-        )
     if privacy.clip_mode == "model" and configuration.groups is not None:
         raise UnpricedError(
             'privacy.clip-mode = "model" is not built for groups, whose models start from different ones; write '
             '"update".'
+        )
+    if privacy.clip_mode == "model" and not (everyone or privacy.divisor == "realised"):
+        # A realised divisor has no price with these, so that only one way is left.
+        without = configuration.data.weights or privacy.adjacency == "add-or-remove"
+        realised = "" if without else 'privacy.divisor = "realised", or '
+        raise UnpricedError(
+            'privacy.clip-mode = "model" with a public divisor would shrink the model by the share that takes part; '
+            f'write {realised}sampling.clients.name = "all".'
         )
     return "realised" if privacy.divisor == "realised" and unit != "none" else "public"
 

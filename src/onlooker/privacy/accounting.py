@@ -13,14 +13,21 @@ from functools import lru_cache
 from typing import Literal, TypeAlias, overload
 
 import numpy as np
-from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent, get_epsilon_gaussian
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+    get_epsilon_gaussian,
+)
 
 from onlooker import _check
 from onlooker.errors import UnpricedError
 from onlooker.privacy.allocation import RandomAllocationDpEvent, hidden_epsilon
 from onlooker.privacy.losses import composed, intervals
 from onlooker.privacy.renyi import epsilons
-from onlooker.privacy.rounds import Rounds, read
+from onlooker.privacy.rounds import CountedDpEvent, Rounds, read
 from onlooker.types import Adjacency
 
 Accountant: TypeAlias = Literal["pld", "rdp", "none"]
@@ -138,6 +145,38 @@ def so_far(event: DpEvent, delta: float, adjacency: Adjacency) -> float:
     if isinstance(event, ComposedDpEvent):
         return live(event, 1, delta, adjacency)
     return price(event, delta, adjacency).epsilon
+
+
+def lowered_by_sampling(event: DpEvent, found: Price, adjacency: Adjacency) -> bool:
+    """True if the price that was found of an event is below that of the same rounds, all of them counted in full.
+
+    An event may be sampled and nothing be credited for it: allocations under replace-one, and noise so small that
+    sampling counts as none.
+
+    >>> from dp_accounting import GaussianDpEvent
+    >>> hidden = PoissonSampledDpEvent(0.5, GaussianDpEvent(2.064))
+    >>> lowered_by_sampling(hidden, price(hidden, 1e-5, "zero-out"), "zero-out")
+    True
+    """
+    in_full = _in_full(event)
+    return in_full != event and found.epsilon < _event_epsilon(in_full, found.delta - found.delta_sampler, adjacency)[0]
+
+
+def _in_full(event: DpEvent) -> DpEvent:
+    """The event without its sampling, as whoever sees participation has it."""
+    match event:
+        case PoissonSampledDpEvent(event=inner) | SampledWithoutReplacementDpEvent(event=inner):
+            return inner
+        case CountedDpEvent(event=inner):
+            return inner
+        case RandomAllocationDpEvent():
+            return event.in_full
+        case SelfComposedDpEvent(event=inner, count=count):
+            return SelfComposedDpEvent(_in_full(inner), count)
+        case ComposedDpEvent(events=parts):
+            return ComposedDpEvent([_in_full(part) for part in parts])
+        case _:
+            return event
 
 
 def _sampler_cost(epsilon: float, error: float) -> float:

@@ -72,7 +72,7 @@ def _amplified(terms: Terms, sampling: ClientSampling, event: DpEvent, subject: 
     it along (rule 6).
     """
     stateless = terms.training.keeps == "nothing"
-    if isinstance(sampling, FixedSize) and not stateless:
+    if sampling.rate_of(subject, terms.clients) >= 1 or (isinstance(sampling, FixedSize) and not stateless):
         return event
     if terms.counted == "public" or not isinstance(sampling, (Poisson, RandomAllocation)):
         return sampling.amplified(event, subject, terms.clients, accomplices)
@@ -144,7 +144,10 @@ def _met(terms: Terms, group: int, subject: int) -> float:
 
 
 def amplified(terms: Terms, subject: int, observers: str) -> bool:
-    """True if sampling lowers what is charged; in groups, what would be if anything reached the observers."""
+    """True if what is charged is sampled; in groups, what would be if anything reached the observers.
+
+    Whether that lowers the price is known once there is one (`accounting.lowered_by_sampling`).
+    """
     if not isinstance(terms.topology, Groups):
         return _is_sampled(of_run(terms, subject, observers, terms.rounds))
     coalition = terms.coalition(observers)

@@ -37,8 +37,8 @@ class Pair:
         releases: how many releases of the subject's groups can reach the observers, all groups together.
         theorem: which one decided: 1, 2 or 4; 0 where nothing reaches them or there is no guarantee.
         path: the shortest way for a trace; None without one.
-        assumed: for DP-OGL+ as printed, what would hold if the sum of an interval moved by sqrt(S) c alone, which is
-            not proven; else None.
+        assumed: for DP-OGL+ as printed, what would hold if the sum of an interval moved by the subject's own clipped
+            total alone, by sqrt(S) c or under replace-one by 2 sqrt(S) c, which is not proven; else None.
     """
 
     price: Price
@@ -68,7 +68,7 @@ def pair_of(terms: Terms, subject: int, observers: str, rounds: int, delta: floa
     if not by_theorems(terms) or seen >= set(groups.groups_of(subject)):
         exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
         releases = sum(reach(groups, groups.first_like(subject), seen, rounds, state_of(terms)).values())
-        return Pair(exact, releases, 1, path)
+        return Pair(exact, releases, 1, path, _assumed(terms, subject, observers, rounds, delta))
     if terms.within == "shared" and terms.interval > 1:
         printed = _as_printed(terms, groups, subject, seen, rounds, delta)
         exact = price(event, delta, terms.priced_adjacency, terms.sampler_error())
@@ -133,6 +133,19 @@ def _as_printed(
     return as_printed(epochs, facts_of(terms), groups.first_like(subject), seen, rounds * terms.interval, delta, own)
 
 
+def _assumed(terms: Terms, subject: int, observers: str, rounds: int, delta: float) -> float | None:
+    """What is assumed of DP-OGL+ as printed, where loss distributions alone price: intervals that share nothing."""
+    if terms.within == "alone" or terms.interval == 1:
+        return None
+    event = _alone(terms).event(subject, observers, rounds)
+    return price(event, delta, terms.priced_adjacency, terms.sampler_error()).epsilon
+
+
+@lru_cache(maxsize=16)
+def _alone(terms: Terms) -> Terms:
+    return replace(terms, within="alone")
+
+
 def because(terms: Terms, subject: int, observers: str, pair: Pair, seen: str, names: Sequence[str] = ()) -> str:
     """The reason of a pair's price in words: how much reaches the observers, by which way, by which theorem.
 
@@ -145,9 +158,16 @@ def because(terms: Terms, subject: int, observers: str, pair: Pair, seen: str, n
     count = "1 release" if pair.releases == 1 else f"{pair.releases} releases"
     known = f"theorem {pair.theorem}"
     if pair.assumed is not None:
-        known += f", or {pair.assumed:.2f} if an interval moved by sqrt(S) clips alone, which is assumed and not proven"
-    hidden = "hidden" if terms.amplified(subject, observers) else "seen"
-    return f"{seen}, {count}{_way(pair, names)} ({known}); participation is {hidden}"
+        moved = "2 sqrt(S)" if terms.adjacency == "replace-one" else "sqrt(S)"
+        known += f", or {pair.assumed:.2f} if an interval moved by {moved} clips alone, which is assumed and not proven"
+    return f"{seen}, {count}{_way(pair, names)} ({known}); {_participation(terms, subject, observers)}"
+
+
+def _participation(terms: Terms, subject: int, observers: str) -> str:
+    if any(view.participation for view in terms.views(subject, observers)):
+        return "participation is seen"
+    sampled = terms.amplified(subject, observers)
+    return "participation is hidden" if sampled else "this client takes part in every round of its groups"
 
 
 def _way(pair: Pair, names: Sequence[str]) -> str:

@@ -53,6 +53,10 @@ def _refuse_topology(terms: Terms) -> None:
             "[groups] has a price only where the members of a group flip coins of one rate, anew for each group and "
             'round, or all take part: write sampling.clients.name = "poisson" with one rate, or groups.rate.'
         )
+    if terms.channels and terms.unit == "none" and terms.groups > 1:
+        raise UnpricedError(
+            'privacy.unit = "none" is not built for several groups; write "client" and privacy.noise-multiplier = 0.'
+        )
     if terms.channels and len(terms.channels) != terms.groups:
         raise TermsError(f"{terms.groups} groups need a channel each, not {len(terms.channels)}.")
     if any(isinstance(channel.mechanism, Correlated) for channel in terms.channels):

@@ -152,7 +152,11 @@ class RandomAllocation:
 
     def __post_init__(self) -> None:
         _check.at_least(1, sampling__clients__participations=self.picks)
-        _check.at_most(self.rounds, sampling__clients__participations=self.picks)
+        if self.picks > self.rounds:
+            raise TermsError(
+                f"sampling.clients.participations = {self.picks} is more than the run has rounds; choose at most "
+                f"task.rounds = {self.rounds}."
+            )
 
     @property
     def drawn_by(self) -> Literal["clients", "coordinator", "nobody"]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from dp_accounting import PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 
-from onlooker.privacy.accounting import Price
+from onlooker.privacy.accounting import Price, lowered_by_sampling
 from onlooker.privacy.allocation import RandomAllocationDpEvent
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.matrix import Correlated
@@ -28,10 +28,11 @@ class Finding:
         subjects: the clients whose data, or whose records or persons, it is about.
         observers: coalitions, each alone; members of one are joined by "+".
         price: epsilon (infinity for no guarantee), delta, and the accountant that was used.
-        amplified: True if sampling lowers the price.
+        amplified: True if sampling lowers the price, or would lower it, where there is nothing to charge.
         guarantee: "none"; "computational", where it rests on shares and envelopes; or "statistical", where it rests on
             nothing but noise, which is as good as the AES key stream that it is drawn from.
         because: the reason in words.
+        assumed: for DP-OGL+ as printed, what would hold under an assumption that is not proven; else None.
     """
 
     subjects: tuple[int, ...]
@@ -40,10 +41,11 @@ class Finding:
     amplified: bool
     guarantee: str
     because: str
+    assumed: float | None = None
 
 
-_Answer: TypeAlias = tuple[Price, bool, str, str]
-"""Price, amplified, guarantee and reason."""
+_Answer: TypeAlias = tuple[Price, bool, str, str, float | None]
+"""Price, amplified, guarantee, reason, and what is assumed."""
 
 
 def find(
@@ -72,14 +74,26 @@ def find(
 
 
 def _answer(ledger: Ledger, subject: int, observer: str, names: Sequence[str]) -> _Answer:
-    terms = ledger.terms
+    terms, assumed = ledger.terms, None
     if isinstance(terms.topology, Groups) and terms.unit != "none":
         pair = pair_of(terms, subject, observer, len(ledger.releases), terms.delta)
         seen = _seen(terms, subject, observer)
         price, reason = pair.price, because(terms, subject, observer, pair, seen, names)
+        amplified, assumed = _amplified(ledger, subject, observer, price), pair.assumed
     else:
-        price, reason = ledger.price(subject, observer), _because(terms, subject, observer)
-    return price, terms.amplified(subject, observer), _guarantee(terms, subject, observer, price), reason
+        price = ledger.price(subject, observer)
+        amplified = _amplified(ledger, subject, observer, price)
+        reason = _because(terms, subject, observer, amplified)
+    return price, amplified, _guarantee(terms, subject, observer, price), reason, assumed
+
+
+def _amplified(ledger: Ledger, subject: int, observer: str, price: Price) -> bool:
+    """By the price, where there is one: an event may be sampled without that anything is credited for it."""
+    terms = ledger.terms
+    if not terms.amplified(subject, observer) or price.epsilon == 0:
+        return terms.amplified(subject, observer)
+    event = terms.event(subject, observer, len(ledger.releases))
+    return lowered_by_sampling(event, price, terms.priced_adjacency)
 
 
 def _seen(terms: Terms, subject: int, observer: str) -> str:
@@ -110,7 +124,7 @@ def _guarantee(terms: Terms, subject: int, observer: str, price: Price) -> str:
     return "computational" if any(view.computational for view in terms.views(subject, observer)) else "statistical"
 
 
-def _because(terms: Terms, subject: int, observer: str) -> str:
+def _because(terms: Terms, subject: int, observer: str, amplified: bool) -> str:
     views, seen = terms.views(subject, observer), _seen(terms, subject, observer)
     if terms.unit == "none":
         return f'no guarantee: unit = "none" adds no noise ({seen})'
@@ -119,48 +133,53 @@ def _because(terms: Terms, subject: int, observer: str) -> str:
     if terms.channels[0].mechanism.noise_multiplier == 0:
         return f"no guarantee: the noise multiplier is 0 ({seen})"
     if terms.unit in ("record", "person"):
-        return f"{seen}; {_record_coins(terms)}"
+        return f"{seen}; {_record_coins(terms, amplified)}"
     most = terms.sampling.participations(terms.rounds)
     if isinstance(terms.channels[0].mechanism, Correlated):
         return f"{seen}; all rounds are priced as one, in {most} of which a client takes part at the most"
     if any(view.participation for view in views):
-        return f"{seen}; participation is seen, so up to {most} rounds count in full"
+        return f"{seen}; participation is seen, so {_in_full(most)}"
+    return f"{seen}; {_hidden(terms, subject, observer, amplified)}"
+
+
+def _hidden(terms: Terms, subject: int, observer: str, amplified: bool) -> str:
+    """What is credited for a participation that the observers do not see, as the price has it."""
+    sampling, in_full = terms.sampling, _in_full(terms.sampling.participations(terms.rounds))
+    if sampling.rate_of(subject, terms.clients) >= 1:
+        alone = any(sampling.rate_of(client, terms.clients) < 1 for client in range(terms.clients))
+        return f"{'this' if alone else 'every'} client takes part in every round"
+    if sampling.name == "fixed-offset" or terms.amplified(subject, observer) != amplified:
+        return f"participation is hidden, which is credited nothing: {in_full}"
     match terms.round_event(subject, observer):
         case PoissonSampledDpEvent(sampling_probability=rate):
-            return f"{seen}; participation is hidden, with probability {rate:g} in each round"
+            return f"participation is hidden, with probability {rate:g} in each round"
         case SampledWithoutReplacementDpEvent(source_dataset_size=others, sample_size=drawn):
-            return f"{seen}; participation is hidden, {drawn} being drawn of {others} in each round"
+            return f"participation is hidden, {drawn} being drawn of {others} in each round"
         case RandomAllocationDpEvent(selected=picked, rounds=rounds):
-            return f"{seen}; participation is hidden, in {picked} of {rounds} rounds"
+            return f"participation is hidden, in {picked} of {rounds} rounds"
         case CountedDpEvent(population=others, rate=rate):
-            return (
-                f"{seen}; who takes part is hidden, with probability {rate:g} in each round, but not how many of "
-                f"{others} do"
-            )
-        case _ if terms.sampling.name == "fixed-offset":
-            return f"{seen}; participation is hidden, which is credited nothing: up to {most} rounds count in full"
-        case _ if terms.training.keeps != "nothing" and (
-            terms.sampling.name == "fixed-size" or terms.counted != "public"
-        ):
-            return (
-                f"{seen}; clients keep a private part and the size of cohorts is known, so {most} rounds count in full"
-            )
-        case _ if terms.counted == "realised" and terms.sampling.name in ("poisson", "random-allocation"):
-            return f"{seen}; the number that takes part is seen, which may tell who: up to {most} rounds count in full"
+            return f"who takes part is hidden, with probability {rate:g} in each round, but not how many of {others} do"
+        case _ if terms.training.keeps != "nothing":
+            return f"clients keep a private part and the size of cohorts is known, so {in_full}"
+        case _ if terms.counted == "realised":
+            return f"the number that takes part is seen, which may tell who: {in_full}"
         case _:
-            return f"{seen}; every client takes part in every round"
+            return f"the members know whether they were drawn, which may leave nobody but this client: {in_full}"
 
 
-def _record_coins(terms: Terms) -> str:
-    records, apart = terms.training.records, ""
-    if terms.unit == "person":
-        apart = "; whoever is at two clients counts as two persons"
-    if records is None:
-        return f"every {terms.unit} is used in every round{apart}"
-    if terms.training.amplifies:
-        rate = terms.training.record_rate
-        return f"{terms.unit}s are drawn in the silo, hidden from everybody else, at rate {rate:g}{apart}"
-    return f"{terms.unit} sampling does not amplify, because the silo keeps something between rounds{apart}"
+def _in_full(most: int) -> str:
+    return "up to 1 round counts in full" if most == 1 else f"up to {most} rounds count in full"
+
+
+def _record_coins(terms: Terms, amplified: bool) -> str:
+    training, unit = terms.training, terms.unit
+    apart = "; whoever is at two clients counts as two persons" if unit == "person" else ""
+    if training.record_rate >= 1:
+        return f"every {unit} may be used in every round{apart}"
+    if training.keeps != "nothing":
+        return f"{unit} sampling does not amplify, because the silo keeps something between rounds{apart}"
+    credit = "" if amplified else ", which is credited nothing"
+    return f"{unit}s are drawn in the silo, hidden from everybody else, at rate {training.record_rate:g}{credit}{apart}"
 
 
 def to_json(ledger: Ledger, findings: Iterable[Finding], names: Sequence[str] = ()) -> dict[str, Any]:
@@ -186,6 +205,7 @@ def to_json(ledger: Ledger, findings: Iterable[Finding], names: Sequence[str] = 
                 "amplified": finding.amplified,
                 "guarantee": finding.guarantee,
                 "because": finding.because,
+                "assumed-not-proven": finding.assumed,
             }
             for finding in findings
         ],
@@ -233,7 +253,7 @@ def worst_first(findings: Sequence[Finding]) -> list[Worst]:
         largest = max(known, key=lambda one: one.price.epsilon)
         alike = [one for one in known if one.price.epsilon == largest.price.epsilon]
         subjects = tuple(sorted(subject for one in alike for subject in one.subjects))
-        key = (largest.price, largest.amplified, largest.guarantee, largest.because)
+        key = (largest.price, largest.amplified, largest.guarantee, largest.because, largest.assumed)
         least = min(one.price.epsilon for one in known)
         shared.setdefault(key, []).append((name, subjects, largest, least))
     rows = [

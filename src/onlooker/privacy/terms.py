@@ -213,7 +213,7 @@ class Terms:
         return events.is_private(self.event(subject, observers))
 
     def amplified(self, subject: int, observers: str) -> bool:
-        """True if sampling lowers what is charged against these observers."""
+        """True if what is charged against these observers is sampled, which a price may yet credit nothing for."""
         return events.amplified(self, subject, observers)
 
     def sampler_error(self) -> float:

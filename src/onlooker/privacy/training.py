@@ -60,8 +60,3 @@ class Training:
         if isinstance(self.records, PoissonRecords):
             return self.records.rate
         return self.records.rate(self.expected_records or 1)
-
-    @property
-    def amplifies(self) -> bool:
-        """True if drawing records lowers a record's price."""
-        return self.keeps == "nothing" and self.record_rate < 1

@@ -70,7 +70,7 @@ def _clients_drawn(terms: Terms) -> str:
 
 
 def _drawn(sampling: ClientSampling) -> str:
-    if sampling.name == "all":
+    if sampling.name == "all" or getattr(sampling, "period", 0) == 1:
         return "all take part in every round"
     if sampling.name == "fixed-size":
         return f"{sampling.size} of them, drawn anew for each round, take part"

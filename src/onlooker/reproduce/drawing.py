@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["published", "sound", "measured"]
+RowKind: TypeAlias = Kind | Literal["constructed"]
 Cell: TypeAlias = str | float | None
 
 
@@ -59,10 +60,10 @@ class Panel:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table, with what kind of numbers it has."""
+    """One row of a table, with what kind of numbers it has: "constructed" follows from how something is built."""
 
     cells: tuple[Cell, ...]
-    kind: Kind
+    kind: RowKind
     label: str
     reason: str = ""
 

@@ -1,7 +1,8 @@
 """FedDecouple's tables 3, 4 and 6: bytes counted on what one client and its servers really send.
 
 One row of the paper's network for MNIST goes through a `Channel`, is cut into shares, summed and sealed; the arrays
-that leave are measured. Envelopes, signatures and the requests of a real network are not in it.
+that leave are measured. Envelopes, signatures and the requests of a real network are not in it. What no run sends
+(keys in the place of masks, and anything between servers) follows from how shares and noise are made, and says so.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from onlooker.reproduce.feddecouple import CLIENTS, COHORT, DELTA, PAPER
 
 _KEY_BYTES = 32
 _COUNTED = "measured: bytes of the arrays that are sent"
+_KEYED = "by construction: a share and the keys of the others; no run sends keys"
+_APART = "by construction: a server draws its own noise and adds its own shares, and sends the others nothing"
+_NOTHING = 0
 _ROUNDS = 40
 
 
@@ -32,11 +36,13 @@ class Traffic:
     """What one round sends, in bytes.
 
     Attributes:
+        parts: how many arrays one client sends, one to each summing party.
         upload: from one client, to all summing parties.
         sealed: from all summing parties to the coordinator.
         additions: of ring elements, by all summing parties, for one client.
     """
 
+    parts: int
     upload: int
     sealed: int
     additions: int
@@ -58,6 +64,7 @@ def measure(size: int, summation: Summation, private: bool = True) -> Traffic:
     channel.aggregate(sums, report)
     sealed = channel.seal(sums, 1, source)
     return Traffic(
+        parts=len(report.shares),
         upload=sum(share.nbytes for share in report.shares),
         sealed=sum(share.nbytes for share in sealed.shares),
         additions=sum(len(share) for share in report.shares),
@@ -87,17 +94,17 @@ def table_6() -> Drawing:
     plain, noisy, two = measure(size, Plain(), private=False), measure(size, Plain()), measure(size, Shared())
     floats = 4 * size
 
-    def row(who: str, what: str, printed: str, counted: int) -> Row:
-        return Row(
-            (who, what, printed, counted, counted / floats), "measured", f"{_COUNTED}; the printed factor is not"
-        )
+    def row(who: str, what: str, printed: str, counted: int, constructed: str = "") -> Row:
+        cells, label = (who, what, printed, counted, counted / floats), constructed or _COUNTED
+        factor = "" if printed == "-" else "; the printed factor is the paper's"
+        return Row(cells, "constructed" if constructed else "measured", label + factor)
 
     rows = (
         row("client to coordinator", "fedavg, as run (64-bit floats)", "1 O(p)", plain.upload),
         row("client to coordinator", "dp-fedavg, as run (ring of 64 bits)", "-", noisy.upload),
         row("client to servers", "two shares (ring of 32 bits)", "2 O(p)", two.upload),
-        row("client to servers", "one share and the other's key", "-", keyed_upload(size, 2)),
-        row("server to server", "each draws its own noise, and asks nobody", "O(1)", 0),
+        row("client to servers", "one share and the other's key", "-", keyed_upload(size, 2), _KEYED),
+        row("server to server", "each draws its own noise, and asks nobody", "O(1)", _NOTHING, _APART),
         row("servers to coordinator", "two sealed sums", "2 O(p)", two.sealed),
     )
     return Drawing(
@@ -117,7 +124,7 @@ def table_3() -> Drawing:
     for servers in (2, 3):
         found = measure(size, Shared(count=servers))
         cells = (servers, found.upload, keyed_upload(size, servers), found.additions, found.sealed)
-        rows.append(Row(cells, "measured", _COUNTED))
+        rows.append(Row(cells, "measured", f"{_COUNTED}; with keys {_KEYED}"))
     columns = ("servers", "upload, bytes", "upload with keys, bytes", "additions for one client", "sealed sums, bytes")
     return Drawing(
         PAPER,
@@ -146,9 +153,21 @@ def table_4() -> Drawing:
         "Epsilon of one client against coalitions of servers",
         "T = 40, K = 10, 5 in a round, delta 1e-5, sigma as section 4.4.5 prints it for epsilon 8; one client "
         "replaced, priced at what noise is left. Three servers with (sigma / 3)^2 each add a third of the variance "
-        "that is claimed. All servers together hold every share of every client, not only the sum.",
-        tables=(Table(columns, tuple(rows)),),
+        "that is claimed. All servers together hold every share of every client, not only the sum. Below, the bytes of "
+        f"one round for one row of {_size():,} parameters.",
+        tables=(Table(columns, tuple(rows)), _bytes_by_servers()),
     )
+
+
+def _bytes_by_servers() -> Table:
+    """What one more server costs in bytes, beside what it protects from."""
+    rows: list[Row] = []
+    for servers in (2, 3):
+        found = measure(_size(), Shared(count=servers))
+        cells = (servers, found.parts, found.upload, found.sealed, _NOTHING)
+        rows.append(Row(cells, "measured", f"{_COUNTED}; between servers {_APART}"))
+    columns = ("servers", "shares of one client", "upload, bytes", "sealed sums, bytes", "between servers, bytes")
+    return Table(columns, tuple(rows))
 
 
 def _coalitions(name: str, servers: int, each: float, whose: str) -> Row:

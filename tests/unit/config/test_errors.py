@@ -248,7 +248,7 @@ def test_the_form_of_a_plan(tmp_path, monkeypatch):
         "accountant",
         "amplified",
     ]
-    assert all(list(row) == [*keys, "guarantee", "because"] for row in plan["rows"])
+    assert all(list(row) == [*keys, "guarantee", "because", "assumed-not-proven"] for row in plan["rows"])
     by_observer = {observer: row for row in plan["rows"] for observer in row["observers"]}
     assert by_observer["public"]["epsilon"] == pytest.approx(7.9995, rel=5e-3)
     assert by_observer["aux:0"]["epsilon"] == pytest.approx(17.14, rel=5e-3)

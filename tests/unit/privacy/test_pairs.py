@@ -4,16 +4,19 @@ import math
 from dataclasses import replace
 
 import pytest
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 
 from onlooker.privacy.accounting import Price, price
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.grid import Grid
+from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.mechanisms import RoundedGaussian
 from onlooker.privacy.overlap import Path
 from onlooker.privacy.overlap_plus import as_printed
 from onlooker.privacy.pairs import Pair, because, decided, facts_of, pair_of
 from onlooker.privacy.sampling import Everyone, Poisson
 from onlooker.privacy.senders import GroupFacts
+from onlooker.privacy.statement import find, to_json
 from onlooker.privacy.summation import Plain
 from onlooker.privacy.terms import Terms
 from onlooker.privacy.topology import Groups
@@ -99,6 +102,24 @@ def test_sums_without_noise_inside_an_interval_are_priced_as_printed():
     assert printed.assumed < found.price.epsilon
 
 
+def test_what_is_assumed_stands_beside_the_sound_number_for_other_neighbours_too():
+    """Under replace-one an interval's total goes from one end of its ball to the other, and five of them arrive."""
+    terms = terms_of(PRINTED, (30.0,) * 4, rounds=8, interval=5, within="shared", adjacency="replace-one")
+    found = pair_of(terms, 0, "client:2", 6, DELTA)
+    total = SelfComposedDpEvent(PoissonSampledDpEvent(0.5, GaussianDpEvent(30.0)), 5)
+    assert found.assumed == price(total, DELTA, "replace-one").epsilon < found.price.epsilon < math.inf
+    because, row = reason(terms, 0, "client:2", 6)[0], found_row(terms, 6)
+    assert f"or {found.assumed:.2f} if an interval moved by 2 sqrt(S) clips alone" in because
+    assert (row["epsilon"], row["assumed-not-proven"]) == (found.price.epsilon, found.assumed)
+    assert pair_of(terms, 0, "client:1", 6, DELTA).assumed is None, "within the group there is nothing to stand beside"
+    assert found_row(replace(terms, within="alone"), 6)["assumed-not-proven"] is None
+
+
+def found_row(terms, rounds):
+    ledger = Ledger.plan(terms, rounds)
+    return to_json(ledger, find(ledger, ["client:2"], [0]))["rows"][0]
+
+
 LINE_OF_FIVE = replace(LINE, mixing_period=5)
 
 
@@ -129,6 +150,12 @@ def test_a_reason_says_one_release_and_that_participation_is_seen():
     terms = terms_of(PRINTED, noised_by="clients", rounds=2)
     words, pair = reason(terms, 0, "client:2", 2)
     assert words == f"sees, 1 release over groups 0 - 1 by client:1 (theorem {pair.theorem}); participation is seen"
+
+
+def test_a_reason_says_that_nobody_stays_away():
+    assert reason(terms_of(sampling=Everyone()), 0, "client:2")[0].endswith(
+        "; this client takes part in every round of its groups"
+    )
 
 
 def test_a_reason_says_why_there_is_no_guarantee_and_what_is_assumed():

@@ -92,6 +92,27 @@ def test_every_result_says_that_it_is_no_guarantee():
         assert result.noise_multiplier > 0
 
 
+def test_every_result_goes_by_its_own_name():
+    named = {
+        "lemma-1": ONE,
+        "theorem-1": ms_pafl.theorem_1(ONE, 0.2),
+        "theorem-2": ms_pafl.theorem_2(ONE, [0.5] * 100, [0.2] * 100),
+        "corollary-1": ms_pafl.corollary_1(ONE, 0.5, 0.2, 100),
+        "equation-22": ms_pafl.equation_22(ONE, 0.5, 0.2, 100),
+        "theorem-3": ms_pafl.theorem_3(ONE, 0.5, 0.2, 100),
+        "theorem-4": ms_pafl.theorem_4(ms_pafl.corollary_1(ONE, 0.5, 0.2, 100), 100),
+    }
+    assert {name: found.formula for name, found in named.items()} == {name: name for name in named}
+    assert {name: found.reason for name, found in named.items()} == ms_pafl.REASONS
+
+
+def test_what_the_reason_of_corollary_1_says_of_single_samplings():
+    """At q = 0.5 the coin of the client alone would print as much, and at p = 1 Theorem 1 less."""
+    half, alone = ms_pafl.corollary_1(ONE, 0.3, 0.5, 100).epsilon, math.log1p(0.3 * math.expm1(1.0))
+    assert half == pytest.approx(alone, rel=1e-4) and half >= alone
+    assert ms_pafl.corollary_1(ONE, 1.0, 0.2, 100).epsilon > ms_pafl.theorem_1(ONE, 0.2).epsilon
+
+
 def test_lemma_1_is_neither_the_least_noise_nor_always_enough():
     def true(epsilon):
         return get_epsilon_gaussian(ms_pafl.lemma_1(epsilon, DELTA).noise_multiplier / ms_pafl.SENSITIVITY, DELTA)

@@ -232,7 +232,7 @@ def test_what_clients_keep_has_no_price_with_several_picks():
         (lambda: Cyclic(0), "sampling.clients.period = 0"),
         (lambda: FixedOffset(0), "sampling.clients.period = 0"),
         (lambda: RandomAllocation(0, 5), "at least 1"),
-        (lambda: RandomAllocation(6, 5), "at most 5"),
+        (lambda: RandomAllocation(6, 5), "at most task.rounds = 5"),
         (lambda: terms(RandomAllocation(5, 39)), "task.rounds = 40"),
         (lambda: terms(FixedOffset(41)), "longer than the run"),
         (lambda: terms(Cyclic(41)), "longer than the run"),

@@ -91,6 +91,30 @@ def test_bytes_are_counted_and_not_asserted(monkeypatch):
     assert traffic.measure(size, Shared()).upload == 3 * 4 * size
 
 
+def test_what_no_run_sends_is_not_said_to_be_measured(monkeypatch):
+    """Rows whose numbers hold whatever channels do: they stay when every channel sends twice."""
+    honest = traffic.measure
+    rows = traffic.table_6().tables[0].rows
+    monkeypatch.setattr(traffic, "measure", lambda *arguments, **more: twice(honest(*arguments, **more)))
+    after = traffic.table_6().tables[0].rows
+    for row, again in zip(rows, after, strict=True):
+        assert (row.kind == "constructed") == (row.cells == again.cells) == row.label.startswith("by construction")
+    assert [row.cells[0] for row in rows if row.kind == "constructed"] == ["client to servers", "server to server"]
+    (three,) = traffic.table_3().tables
+    assert all("with keys by construction" in row.label for row in three.rows)
+
+
+def twice(found):
+    return traffic.Traffic(found.parts, 2 * found.upload, 2 * found.sealed, found.additions)
+
+
+def test_two_servers_stand_against_three_in_one_table():
+    _, sent = traffic.table_4().tables
+    size = traffic._size()
+    assert [row.cells for row in sent.rows] == [(n, n, n * 4 * size, n * 4 * size, 0) for n in (2, 3)]
+    assert all("between servers by construction" in row.label for row in sent.rows)
+
+
 @pytest.mark.parametrize("scale", SCALES, ids=["quick", "quick on data", "study", "paper"])
 @pytest.mark.parametrize("paper", TRAINED)
 def test_every_trained_figure_has_configurations_that_can_be_read(paper, scale):

@@ -34,6 +34,11 @@ REASONS: Mapping[str, str] = {
         "its neighbours lack a client where its definition has another record, and a client that is away changes the "
         "divisor and the noise; who takes part is hidden from nobody who receives the rows or their number"
     ),
+    "corollary-1": (
+        "Theorem 2 for clients that are all alike, and proven no more than that: whoever receives the rows or their "
+        "number sees who takes part; nor is it below either sampling alone, as is said of it: at q = 0.5 it is what "
+        "the client's coin alone would print, and at p = 1 above Theorem 1"
+    ),
     "equation-22": "e^x - 1 <= x is the wrong way round, so it is below the theorem that it is said to bound",
     "theorem-3": (
         "c_0 is free; its moment divides by the square of the clip, leaves out that Abadi's bound needs a rate below "
@@ -166,7 +171,7 @@ def corollary_1(local: Published, participation: float, rate: float, clients: in
     0.2199
     """
     epsilon, delta = _central(local, participation, rate, away_from_mean(clients, beta))
-    return _published("theorem-2", epsilon, delta, local.noise_multiplier)
+    return _published("corollary-1", epsilon, delta, local.noise_multiplier)
 
 
 def equation_22(local: Published, participation: float, rate: float, clients: int, beta: float = 0.25) -> Published:
