@@ -20,10 +20,11 @@ from onlooker.methods.groups import broadcast
 from onlooker.methods.method import Method, State
 from onlooker.models import Model
 from onlooker.privacy.blocks import squared_norm
-from onlooker.privacy.channel import Channel, Sealed
+from onlooker.privacy.channel import Channel
 from onlooker.privacy.random import Source
 from onlooker.privacy.shares import combine
 from onlooker.privacy.summation import Shared
+from onlooker.privacy.sums import Sealed
 from onlooker.privacy.terms import Terms
 from onlooker.types import Integers, Row, Vector
 

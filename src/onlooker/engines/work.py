@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from onlooker.methods.method import Local, Method
 from onlooker.methods.trainer import Asking, Trainer, answered
-from onlooker.privacy.channel import Channel, Sums
+from onlooker.privacy.channel import Channel
 from onlooker.privacy.mechanisms import NoNoise
 from onlooker.privacy.random import Source
+from onlooker.privacy.sums import Sums
 from onlooker.privacy.topology import Groups
 from onlooker.types import Array, Examples, Integers, Row, Vector
 

@@ -7,7 +7,6 @@ simulator, which is everybody, may `gather` a row in one step.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 
@@ -21,65 +20,8 @@ from onlooker.privacy.mechanisms import Mechanism, NoNoise
 from onlooker.privacy.random import Source
 from onlooker.privacy.shares import combine
 from onlooker.privacy.summation import Plain, Ring, Shared, Summation
+from onlooker.privacy.sums import Report, Sealed, Sums
 from onlooker.types import Array, Integers, NoisedBy, Row
-
-
-@dataclass(frozen=True)
-class Report:
-    """What one client sends in one round: one share for each summing party. Its values are never printed."""
-
-    client: int
-    shares: tuple[Ring, ...]
-
-    def __repr__(self) -> str:
-        return f"Report(client:{self.client}, shares {len(self.shares)} x {len(self.shares[0])})"
-
-
-@dataclass
-class Sums:
-    """The running sum of each summing party, not yet noisy: for `Channel.seal` and for nobody else.
-
-    Attributes:
-        shares: `Ring[d]` of each party.
-        reports: how many went in.
-        room: where `Channel.gather` encodes one row after the other, `Ring[d]`; None until it does. No sum of anything.
-    """
-
-    shares: tuple[Ring, ...]
-    reports: int = 0
-    room: Ring | None = None
-
-    def __repr__(self) -> str:
-        return f"Sums({len(self.shares)} x {len(self.shares[0])})"
-
-
-@dataclass(frozen=True)
-class Sealed:
-    """The noisy share of each summing party, fixed: these bytes may leave, and no others for this round.
-
-    Attributes:
-        shares: `Ring[d]` of each party.
-        reports: how many reports went in, which is nobody's business but the summing parties'.
-        states: where noise is correlated, what each party has to remember of its own, `int64[k, d]`, and to tell
-            nobody; else empty. It must be safe before the shares leave, for later noise takes this one back.
-    """
-
-    shares: tuple[Ring, ...]
-    reports: int
-    states: tuple[Integers, ...] = ()
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the sum of the shares: equal digests are one release, different ones are two (rule 10b).
-
-        How the sum is cut is left out, for it says nothing: given their sum, shares under fresh masks are as good as
-        uniform, whatever went in. So a round may be played again with its shares elided (`Channel.gather`).
-        """
-        total = self.shares[0] if len(self.shares) == 1 else combine(self.shares)
-        return hashlib.sha256(np.ascontiguousarray(total).view(np.uint8).data).hexdigest()
-
-    def __repr__(self) -> str:
-        return f"Sealed({len(self.shares)} x {len(self.shares[0])})"
 
 
 @dataclass(frozen=True)
@@ -218,14 +160,36 @@ class Channel:
         """
         if self.grid is None or self.noised_by == "clients":
             return Sealed(sums.shares, sums.reports)
-        noises = [self._noise(self._each, round, name, source) for name in self._noising_parties]
-        after: tuple[Integers, ...] = ()
+        before: tuple[Integers | None, ...] = states or (None,) * len(self._noising_parties)
+        parts = [
+            self.noised(share, party, round, source, state)
+            for share, party, state in zip(sums.shares, self._noising_parties, before, strict=True)
+        ]
+        return Sealed(
+            tuple(share for share, _ in parts), sums.reports, tuple(state for _, state in parts if state is not None)
+        )
+
+    def noised(
+        self, share: Ring, party: str, round: int, source: Source, state: Integers | None = None
+    ) -> tuple[Ring, Integers | None]:
+        """One summing party's part of `seal`: its share of the sum with its own noise, and what it has to remember.
+
+        Args:
+            share: `Ring[d]`, left as it is.
+            party: who: "aux:j", or "coordinator".
+            round: from 1.
+            source: where its noise comes from.
+            state: what it remembers of the round before, where noise is correlated; None in round 1.
+
+        Raises:
+            TermsError: if the noise is correlated, and the state is not that of the round before.
+        """
+        assert self.grid is not None
+        noise = self._noise(self._each, round, party, source)
+        after: Integers | None = None
         if isinstance(self.mechanism, Correlated):
-            before = states or (no_noise_yet(self.size),) * len(noises)
-            steps = [self.mechanism.step(old, new, round) for old, new in zip(before, noises, strict=True)]
-            noises, after = [noise for noise, _ in steps], tuple(state for _, state in steps)
-        shares = zip(sums.shares, noises, strict=True)
-        return Sealed(tuple(share + self.grid.to_ring(noise) for share, noise in shares), sums.reports, after)
+            noise, after = self.mechanism.step(no_noise_yet(self.size) if state is None else state, noise, round)
+        return share + self.grid.to_ring(noise), after
 
     def release(self, sealed: Sealed, divisor: float) -> Row | None:
         """What everybody may see: `float64[d]`, the sum over the public divisor.

@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlooker.privacy.channel import Channel, Sealed
+from onlooker.privacy.channel import Channel
 from onlooker.privacy.grid import Grid
 from onlooker.privacy.matrix import Banded, Tree
 from onlooker.privacy.mechanisms import NoNoise, RoundedGaussian
 from onlooker.privacy.random import Seeded
 from onlooker.privacy.summation import Plain, Shared
+from onlooker.privacy.sums import Sealed
 
 FILE = Path(__file__).resolve().parents[2] / "vectors" / "sealed_bytes.json"
 SIZE = 40_000

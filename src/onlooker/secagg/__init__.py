@@ -1,0 +1,1 @@
+"""Secure aggregation between clients and auxiliary servers, without a network: bytes in, bytes out."""

@@ -1,0 +1,273 @@
+"""An auxiliary server of one task: what it hears becomes durable, and then what it says.
+
+Nothing here knows a network. Every method may be called again with the same bytes and says the same again; every
+message is checked to be signed by who may say it, and to be about a round that exists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from onlooker.privacy.channel import Channel
+from onlooker.privacy.shares import Ring
+from onlooker.secagg import protocol
+from onlooker.secagg.agreement import Context, Task
+from onlooker.secagg.envelope import EnvelopeKey
+from onlooker.secagg.messages import (
+    Agreement,
+    Commitment,
+    Delivery,
+    Ended,
+    Freeze,
+    Holding,
+    Message,
+    MessageError,
+    NoisyShare,
+    Opening,
+    Received,
+    Reveal,
+    Signed,
+    Spoken,
+    packed,
+    unpacked,
+)
+from onlooker.secagg.protocol import Phase, ProtocolError, Round
+from onlooker.secagg.reports import opened, to_bytes
+from onlooker.secagg.secret import Secret
+from onlooker.secagg.store import Store
+from onlooker.types import Integers
+
+
+class Aggregator:
+    """One server in one task.
+
+    Args:
+        task: what all parties have agreed on.
+        server: which of the servers.
+        signing_key: its long-term key, which signs and does nothing else.
+        envelope_key: that of this task, which opens envelopes.
+        secret: that of this task, where its noise comes from.
+        store: what it must not forget; of one who was started before, what it has not forgotten.
+
+    Guarantee: at most one noisy share leaves for a place (a round and a group), the same bytes however often it is
+    asked, whatever it hears, and also if it is ended and started again at any moment, as long as the store keeps what
+    it was given. The share is of at least `min-batch` clients of the roster, and has the noise of its channel.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        server: int,
+        signing_key: Ed25519PrivateKey,
+        envelope_key: EnvelopeKey,
+        secret: Secret,
+        store: Store,
+    ) -> None:
+        self._task, self._server = task, server
+        self._signing_key, self._envelope_key, self._secret, self._store = signing_key, envelope_key, secret, store
+        self._rounds: dict[bytes, Round] = {}
+        for opening in store.openings():
+            self._restore(opening)
+
+    def announcement(self) -> Signed:
+        """Its keys for the task, for everybody."""
+        return self._sign(self._secret.announced(self._task, self._envelope_key.public))
+
+    def open(self, message: Signed) -> Signed:
+        """Begin a round that the coordinator opens: the commitment, for the other servers.
+
+        Raises:
+            MessageError: if the coordinator did not say it.
+            ProtocolError: if this round was opened with another model.
+            TermsError: if the task has no such round.
+        """
+        opening = message.opened(self._task.coordinator)
+        context = self._context(opening)
+        if not self._store.begin(context.place, context.digest, message.to_bytes()):
+            raise ProtocolError(
+                f"round {context.round} was opened before with another model, and is opened once; take the next one."
+            )
+        if context.digest not in self._rounds:
+            self._rounds[context.digest] = protocol.begun(context, self._server, self._secret)
+        return self._sign(self._secret.committed(context))
+
+    def report(self, body: bytes) -> None:
+        """Take a client's report, as the relay brings it.
+
+        Raises:
+            MessageError: if it is none, or not for here.
+            ProtocolError: if its round does not take it.
+        """
+        delivery = unpacked(body)
+        if not isinstance(delivery, Delivery):
+            raise MessageError(f"a {type(delivery).__name__} where a report belongs.")
+        round = self._round(delivery.context)
+        after = protocol.reported(round, delivery)
+        if after is round:
+            return
+        opened(delivery, round.context, self._server, self._envelope_key)
+        held = hashlib.sha256(delivery.envelope).digest()
+        note = Received(delivery.context, delivery.client, delivery.identity, held)
+        self._store.append(delivery.context, _note(note), (delivery.client, delivery.envelope))
+        self._rounds[delivery.context] = after
+
+    def freeze(self, message: Signed) -> tuple[Signed, ...]:
+        """Take no more reports; what it says, for the other servers.
+
+        Raises:
+            MessageError: if the coordinator did not say it.
+            ProtocolError: if it knows of no such round.
+        """
+        freeze = message.opened(self._task.coordinator)
+        if not isinstance(freeze, Freeze):
+            raise MessageError(f"a {type(freeze).__name__} where the end of a round's reports belongs.")
+        return self._after(freeze.context, message, lambda round: protocol.frozen(round, freeze))
+
+    def hear(self, message: Signed) -> tuple[Signed, ...]:
+        """Listen to another server; what this one says then, for all others.
+
+        Raises:
+            MessageError: if that server did not say it.
+            ProtocolError: if it may not be said now.
+        """
+        spoken = _spoken(unpacked(message.body))
+        if not 0 <= spoken.server < len(self._task.servers) or spoken.server == self._server:
+            raise MessageError(f"a message of aux:{spoken.server}, which is no other server of this task.")
+        message.opened(self._task.servers[spoken.server])
+        return self._after(spoken.context, message, lambda round: protocol.heard(round, spoken))
+
+    def said(self, context: bytes) -> tuple[Signed, ...]:
+        """All that it has said in a round, for a server that may have lost some of it."""
+        round = self._round(context)
+        kinds = (round.commitments, round.holdings, round.agreements, round.reveals)
+        return tuple(self._sign(kind[self._server]) for kind in kinds if self._server in kind)
+
+    def share(self, context: bytes) -> Signed:
+        """Its share of the sums with its noise, for the coordinator.
+
+        Raises:
+            ProtocolError: if the round is not so far, or has ended without one.
+        """
+        round = self._round(context)
+        kept = self._store.share(context)
+        if kept is not None:
+            return Signed.from_bytes(kept)
+        if round.phase is not Phase.NOISING:
+            raise ProtocolError(_no_share(round))
+        share, states = self._noisy_share(round)
+        message = self._sign(share)
+        whole = message.to_bytes()
+        self._store.seal(context, whole, _note(Ended(context, hashlib.sha256(whole).digest(), "")), states)
+        self._rounds[context] = protocol.sealed(round)
+        return message
+
+    def give_up(self, context: bytes, why: str) -> None:
+        """End a round that has taken too long; its place is used up. One whose share was sealed stays as it is."""
+        self._put(context, protocol.aborted(self._round(context), why))
+
+    def phase(self, context: bytes) -> tuple[Phase, str]:
+        """How far a round is, and why it ended if it was aborted."""
+        round = self._round(context)
+        return round.phase, round.why
+
+    def _after(self, context: bytes, message: Signed, change: Callable[[Round], Round]) -> tuple[Signed, ...]:
+        """Hear something, keep it, and say what follows."""
+        round = self._round(context)
+        after = change(round)
+        if after is round:
+            return ()
+        self._store.append(context, message.to_bytes())
+        advanced, said = protocol.advanced(after, self._secret)
+        self._put(context, advanced)
+        return tuple(self._sign(word) for word in said)
+
+    def _put(self, context: bytes, round: Round) -> None:
+        if round.phase is Phase.ABORTED and self._rounds[context].phase is not Phase.ABORTED:
+            self._store.end(context, _note(Ended(context, b"", round.why)))
+        self._rounds[context] = round
+
+    def _noisy_share(self, round: Round) -> tuple[NoisyShare, dict[str, bytes]]:
+        context, party = round.context, f"aux:{self._server}"
+        totals = self._sums(round)
+        noise = self._secret.noise(context, round.batch_digest, round.coins)
+        before = self._store.states(channel.name for channel in context.channels)
+        shares: list[bytes] = []
+        states: dict[str, bytes] = {}
+        for channel, total in zip(context.channels, totals, strict=True):
+            state = _state(before.get(channel.name), channel)
+            noisy, after = channel.noised(total, party, context.round, noise, state)
+            shares.append(to_bytes(noisy))
+            if after is not None:
+                states[channel.name] = after.astype("<i8").tobytes()
+        return NoisyShare(context.digest, self._server, round.batch_digest, tuple(shares)), states
+
+    def _sums(self, round: Round) -> Sequence[Ring]:
+        """The sum of this server's shares of each channel, one report after the other."""
+        context = round.context
+        totals = [channel.empty().shares[self._server] for channel in context.channels]
+        for client, identity in sorted(round.batch.items()):
+            delivery = Delivery(context.digest, client, identity, self._store.envelope(context.digest, client))
+            for total, share in zip(totals, opened(delivery, context, self._server, self._envelope_key), strict=True):
+                np.add(total, share, out=total)
+        return totals
+
+    def _context(self, opening: Message) -> Context:
+        if not isinstance(opening, Opening) or opening.task != self._task.digest:
+            raise MessageError("an opening of another task, or none.")
+        return Context(self._task, opening.round, opening.group, opening.model)
+
+    def _round(self, context: bytes) -> Round:
+        if context not in self._rounds:
+            raise ProtocolError("a message of a round that was not opened here.")
+        return self._rounds[context]
+
+    def _sign(self, message: Message) -> Signed:
+        return Signed.by(self._signing_key, message)
+
+    def _restore(self, opening: bytes) -> None:
+        """A round as its log tells it."""
+        context = self._context(unpacked(Signed.from_bytes(opening).body))
+        round = protocol.begun(context, self._server, self._secret)
+        for body in self._store.entries(context.digest):
+            round, _ = protocol.advanced(_again(round, unpacked(Signed.from_bytes(body).body)), self._secret)
+        self._rounds[context.digest] = round
+
+
+def _again(round: Round, entry: Message) -> Round:
+    """A round after one more entry of its log, which was checked when it was written."""
+    match entry:
+        case Received():
+            return protocol.reported(round, entry)
+        case Freeze():
+            return protocol.frozen(round, entry)
+        case Commitment() | Holding() | Agreement() | Reveal():
+            return protocol.heard(round, entry)
+        case Ended():
+            return replace(round, phase=Phase.SEALED) if entry.share else protocol.aborted(round, entry.why)
+        case _:
+            raise MessageError(f"a log with a {type(entry).__name__}, which no server writes.")
+
+
+def _spoken(message: Message) -> Spoken:
+    if not isinstance(message, Commitment | Holding | Agreement | Reveal):
+        raise MessageError(f"a {type(message).__name__} where a word between servers belongs.")
+    return message
+
+
+def _note(message: Received | Ended) -> bytes:
+    """An entry of one's own, which nobody signs."""
+    return Signed(packed(message), b"").to_bytes()
+
+
+def _no_share(round: Round) -> str:
+    what = f"round {round.context.round} has no share here: this server {round.phase.value}"
+    return f"{what} ({round.why})." if round.why else f"{what}."
+
+
+def _state(kept: bytes | None, channel: Channel) -> Integers | None:
+    return None if kept is None else np.frombuffer(kept, dtype="<i8").astype(np.int64).reshape(-1, channel.size)

@@ -1,0 +1,129 @@
+"""What an auxiliary server must not forget, in one SQLite file that is safe when a call returns.
+
+Whatever a server hears in a round becomes an entry of the round's log before it is answered, each entry hashed with
+all before it (`Store.head`). A server that is started again reads the log and is where it was. A place (a round and a
+group) has one context for ever, and a context one sealed share.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from onlooker.secagg.hashing import Use, digest
+
+_SCHEMA = """
+create table if not exists contexts (
+    place blob primary key, context blob not null unique, opening blob not null) without rowid;
+create table if not exists entries (
+    context blob not null, number integer not null, body blob not null, head blob not null,
+    primary key (context, number)) without rowid;
+create table if not exists envelopes (
+    context blob not null, client integer not null, body blob not null, primary key (context, client)) without rowid;
+create table if not exists shares (context blob primary key, body blob not null) without rowid;
+create table if not exists states (name text primary key, body blob not null) without rowid;
+"""
+
+
+class Store:
+    """One task's file.
+
+    Args:
+        path: of the file, made if it is not there; None for memory, which forgets.
+
+    Raises:
+        sqlite3.Error: from any method, where the disk fails; nothing was changed then.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._base = sqlite3.connect(path or ":memory:", isolation_level=None)
+        if path is not None:
+            path.chmod(0o600)
+        self._base.execute("pragma journal_mode = wal")
+        self._base.execute("pragma synchronous = full")
+        self._base.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._base.close()
+
+    def begin(self, place: bytes, context: bytes, opening: bytes) -> bool:
+        """Give a place its context for ever; False if it has another one."""
+        self._base.execute("insert or ignore into contexts values (?, ?, ?)", (place, context, opening))
+        row = self._base.execute("select context from contexts where place = ?", (place,)).fetchone()
+        return bytes(row[0]) == context
+
+    def openings(self) -> list[bytes]:
+        """What opened each round, in the order of places."""
+        return [bytes(one) for (one,) in self._base.execute("select opening from contexts order by place")]
+
+    def append(self, context: bytes, body: bytes, envelope: tuple[int, bytes] | None = None) -> None:
+        """One more entry of a round's log, with the envelope of a client that it is about."""
+        with self._base:
+            self._base.execute("begin immediate")
+            if envelope is not None:
+                self._base.execute("insert into envelopes values (?, ?, ?)", (context, *envelope))
+            self._append(context, body)
+
+    def entries(self, context: bytes) -> list[bytes]:
+        """A round's log, from its beginning."""
+        rows = self._base.execute("select body from entries where context = ? order by number", (context,))
+        return [bytes(one) for (one,) in rows]
+
+    def head(self, context: bytes) -> bytes:
+        """The hash of a round's log, 32 bytes."""
+        return self._last(context)[1]
+
+    def envelope(self, context: bytes, client: int) -> bytes:
+        """A client's envelope."""
+        found = self._base.execute(
+            "select body from envelopes where context = ? and client = ?", (context, client)
+        ).fetchone()
+        return bytes(found[0])
+
+    def seal(self, context: bytes, body: bytes, entry: bytes, states: Mapping[str, bytes]) -> None:
+        """Keep a round's noisy share, and what the noise of later rounds rests on, and drop its envelopes.
+
+        Raises:
+            sqlite3.IntegrityError: if it has one.
+        """
+        with self._base:
+            self._base.execute("begin immediate")
+            self._base.execute("insert into shares values (?, ?)", (context, body))
+            for name, state in states.items():
+                self._base.execute("insert or replace into states values (?, ?)", (name, state))
+            self._drop(context)
+            self._append(context, entry)
+
+    def end(self, context: bytes, entry: bytes) -> None:
+        """The last entry of a round without a share; its envelopes are dropped."""
+        with self._base:
+            self._base.execute("begin immediate")
+            self._drop(context)
+            self._append(context, entry)
+
+    def share(self, context: bytes) -> bytes | None:
+        """A round's noisy share as it was first sent; None where there is none."""
+        found = self._base.execute("select body from shares where context = ?", (context,)).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def states(self, names: Iterable[str]) -> dict[str, bytes]:
+        """What the noise of later rounds rests on, of those sums that have any."""
+        rows = self._base.execute("select name, body from states")
+        kept = {name: bytes(body) for name, body in rows}
+        return {name: kept[name] for name in names if name in kept}
+
+    def _append(self, context: bytes, body: bytes) -> None:
+        number, head = self._last(context)
+        after = digest(Use.TRANSCRIPT, head, body)
+        self._base.execute("insert into entries values (?, ?, ?, ?)", (context, number + 1, body, after))
+
+    def _last(self, context: bytes) -> tuple[int, bytes]:
+        found = self._base.execute(
+            "select number, head from entries where context = ? order by number desc limit 1", (context,)
+        ).fetchone()
+        return (0, digest(Use.TRANSCRIPT, context)) if found is None else (found[0], bytes(found[1]))
+
+    def _drop(self, context: bytes) -> None:
+        self._base.execute("delete from envelopes where context = ?", (context,))
