@@ -118,6 +118,13 @@ def delivered(everybody, report, to=None):
             everybody.servers[number].report(packed(delivery))
 
 
+def gathered(everybody, context, clients):
+    """The round begun, and these clients' reports brought to all servers."""
+    opened(everybody, context)
+    for client in clients:
+        delivered(everybody, everybody.report(context, client))
+
+
 def closed(everybody, context):
     """The round's reports are enough."""
     message = coordinator.freeze(context, everybody.coordinator)
@@ -127,9 +134,7 @@ def closed(everybody, context):
 
 def played(everybody, context, clients):
     """A whole round: what the coordinator has in the end."""
-    opened(everybody, context)
-    for client in clients:
-        delivered(everybody, everybody.report(context, client))
+    gathered(everybody, context, clients)
     closed(everybody, context)
     shares = [server.share(context.digest) for server in everybody.servers]
     return coordinator.sealed(context, shares, len(clients))

@@ -36,6 +36,14 @@ class WorkerError(OnlookerError):
     """A process that trained clients ended before its work was done."""
 
 
+class MessageError(OnlookerError):
+    """Bytes that are no message between parties, or one that its sender did not sign, or that is for somebody else."""
+
+
+class ProtocolError(OnlookerError):
+    """Something that a party may not say now; nothing has changed."""
+
+
 class SealedError(OnlookerError):
     """Other bytes for a round that was sealed before.
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from onlooker.errors import MessageError, ProtocolError
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.shares import Ring
 from onlooker.secagg import protocol
@@ -26,7 +27,6 @@ from onlooker.secagg.messages import (
     Freeze,
     Holding,
     Message,
-    MessageError,
     NoisyShare,
     Opening,
     Received,
@@ -36,7 +36,7 @@ from onlooker.secagg.messages import (
     packed,
     unpacked,
 )
-from onlooker.secagg.protocol import Phase, ProtocolError, Round
+from onlooker.secagg.protocol import Phase, Round
 from onlooker.secagg.reports import opened, to_bytes
 from onlooker.secagg.secret import Secret
 from onlooker.secagg.store import Store
@@ -94,7 +94,7 @@ class Aggregator:
             )
         if context.digest not in self._rounds:
             self._rounds[context.digest] = protocol.begun(context, self._server, self._secret)
-        return self._sign(self._secret.committed(context))
+        return self._sign(self._rounds[context.digest].commitments[self._server])
 
     def report(self, body: bytes) -> None:
         """Take a client's report, as the relay brings it.
@@ -126,7 +126,7 @@ class Aggregator:
         freeze = message.opened(self._task.coordinator)
         if not isinstance(freeze, Freeze):
             raise MessageError(f"a {type(freeze).__name__} where the end of a round's reports belongs.")
-        return self._after(freeze.context, message, lambda round: protocol.frozen(round, freeze))
+        return self._after(freeze.context, message, protocol.frozen)
 
     def hear(self, message: Signed) -> tuple[Signed, ...]:
         """Listen to another server; what this one says then, for all others.
@@ -138,7 +138,7 @@ class Aggregator:
         spoken = _spoken(unpacked(message.body))
         if not 0 <= spoken.server < len(self._task.servers) or spoken.server == self._server:
             raise MessageError(f"a message of aux:{spoken.server}, which is no other server of this task.")
-        message.opened(self._task.servers[spoken.server])
+        message.check(self._task.servers[spoken.server])
         return self._after(spoken.context, message, lambda round: protocol.heard(round, spoken))
 
     def said(self, context: bytes) -> tuple[Signed, ...]:
@@ -244,7 +244,7 @@ def _again(round: Round, entry: Message) -> Round:
         case Received():
             return protocol.reported(round, entry)
         case Freeze():
-            return protocol.frozen(round, entry)
+            return protocol.frozen(round)
         case Commitment() | Holding() | Agreement() | Reveal():
             return protocol.heard(round, entry)
         case Ended():

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from onlooker.errors import MessageError
 from onlooker.privacy.sums import Sealed
 from onlooker.secagg.agreement import Context, Task
-from onlooker.secagg.messages import Announcement, Freeze, MessageError, NoisyShare, Opening, Signed
+from onlooker.secagg.messages import Announcement, Freeze, NoisyShare, Opening, Signed
 from onlooker.secagg.reports import from_bytes
-from onlooker.types import Vector
-
-
-def model_digest(model: Vector) -> bytes:
-    """SHA-256 of a model, `float32[d]`, the lowest byte of each number first."""
-    return hashlib.sha256(model.astype("<f4").tobytes()).digest()
 
 
 def opening(context: Context, key: Ed25519PrivateKey) -> Signed:

@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, MLKEM768X25519PrivateKey, MLKEM768X25519PublicKey, Suite
 
+from onlooker.errors import MessageError
 from onlooker.secagg.agreement import Context
 from onlooker.secagg.hashing import Use, digest, number
-from onlooker.secagg.messages import MessageError
 
 _SUITE = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
 _MLKEM_SEED, _MLKEM_PUBLIC, _X25519 = 64, 1184, 32

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked
 
-from onlooker.errors import OnlookerError
+from onlooker.errors import MessageError
 from onlooker.secagg.hashing import Use, digest
 
 IDENTITY_BYTES = 16
@@ -37,10 +37,6 @@ def _in_order(reports: tuple[tuple[int, bytes], ...]) -> tuple[tuple[int, bytes]
     if any(after <= before for before, after in itertools.pairwise(clients)):
         raise ValueError("clients must be named once each, in their order")
     return reports
-
-
-class MessageError(OnlookerError):
-    """Bytes that are no message, or one that its sender did not sign, or that nobody may send now."""
 
 
 @checked(config=_STRICT, frozen=True)
@@ -285,8 +281,16 @@ class Signed:
         Raises:
             MessageError: if not, or if it is no message.
         """
+        self.check(key)
+        return unpacked(self.body)
+
+    def check(self, key: bytes) -> None:
+        """Refuse what the holder of this public key, 32 bytes, did not say.
+
+        Raises:
+            MessageError: if so.
+        """
         try:
             Ed25519PublicKey.from_public_bytes(key).verify(self.signature, digest(Use.MESSAGE, self.body))
         except (InvalidSignature, ValueError):
             raise MessageError("a message that its sender did not sign.") from None
-        return unpacked(self.body)

@@ -27,18 +27,14 @@ from enum import Enum
 from functools import cached_property
 from typing import TypeAlias
 
-from onlooker.errors import OnlookerError
+from onlooker.errors import ProtocolError
 from onlooker.secagg.agreement import Context
 from onlooker.secagg.hashing import Use, digest, number
-from onlooker.secagg.messages import Agreement, Commitment, Delivery, Freeze, Holding, Received, Reveal, Spoken
+from onlooker.secagg.messages import Agreement, Commitment, Delivery, Holding, Received, Reveal, Spoken
 from onlooker.secagg.secret import Secret, is_kept
 
 Reports: TypeAlias = Mapping[int, bytes]
 """Each client with the identity of its report."""
-
-
-class ProtocolError(OnlookerError):
-    """Something that a party may not say now; nothing has changed."""
 
 
 class Phase(Enum):
@@ -87,7 +83,7 @@ class Round:
         first, *others = (dict(one.reports) for one in self.holdings.values())
         return {client: name for client, name in first.items() if all(one.get(client) == name for one in others)}
 
-    @property
+    @cached_property
     def batch_digest(self) -> bytes:
         """What a batch is agreed on by."""
         named = [number(client) + name for client, name in sorted(self.batch.items())]
@@ -156,9 +152,9 @@ def heard(round: Round, message: Spoken) -> Round:
     return replace(round, **{name: {**before, message.server: message}})
 
 
-def frozen(round: Round, message: Freeze) -> Round:
+def frozen(round: Round) -> Round:
     """The round after the coordinator said that it is enough."""
-    return round if round.frozen or message.context != round.context.digest else replace(round, frozen=True)
+    return round if round.frozen else replace(round, frozen=True)
 
 
 def sealed(round: Round) -> Round:

@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from onlooker.errors import MessageError
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.random import Source, Stream
 from onlooker.privacy.shares import Ring, mask
 from onlooker.secagg.agreement import Context
 from onlooker.secagg.envelope import Address, EnvelopeKey, seal
 from onlooker.secagg.hashing import Use, derived, number
-from onlooker.secagg.messages import IDENTITY_BYTES, Announcement, Delivery, MessageError, Report
+from onlooker.secagg.messages import IDENTITY_BYTES, Announcement, Delivery, Report
 from onlooker.types import Row
 
 _KEY_BYTES = 32

@@ -49,10 +49,6 @@ class Secret:
         commitment = digest(Use.SECRET, task.digest, number(self._server), self._key, nonce)
         return Announcement(task.digest, self._server, envelope_key, commitment)
 
-    def is_that_of(self, announcement: Announcement, task: Task) -> bool:
-        """True if this is what a server committed to: for its auditor."""
-        return hmac.compare_digest(self.announced(task, announcement.envelope_key).secret, announcement.secret)
-
     def committed(self, context: Context) -> Commitment:
         """The commitment to the coin of a round."""
         return Commitment(context.digest, self._server, _commitment(self.reveal(context)))

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onlooker.errors import MessageError
 from onlooker.secagg import messages
 from onlooker.secagg.envelope import Address, EnvelopeKey, seal
 from onlooker.secagg.hashing import Use, derived, digest, keyed
-from onlooker.secagg.messages import MessageError, Signed, packed, unpacked
+from onlooker.secagg.messages import Signed, packed, unpacked
 from secure_rounds import key_of, parties, public
 
 D, NAME = bytes(range(32)), bytes(range(16))

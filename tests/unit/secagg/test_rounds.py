@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onlooker.errors import MessageError, ProtocolError
 from onlooker.privacy.shares import combine
 from onlooker.secagg import coordinator
-from onlooker.secagg.messages import Commitment, Freeze, MessageError, Opening, Reveal, Signed, packed, unpacked
-from onlooker.secagg.protocol import Phase, ProtocolError
+from onlooker.secagg.messages import Commitment, Freeze, Opening, Reveal, Signed, packed, unpacked
+from onlooker.secagg.protocol import Phase
 from onlooker.secagg.reports import deliveries
-from secure_rounds import closed, delivered, key_of, opened, parties, played, row_of, told
+from secure_rounds import closed, delivered, gathered, key_of, opened, parties, played, row_of, told
 
 THREE = {"servers.count": 3, "servers.corrupt": 2}
 
@@ -60,9 +61,7 @@ def test_a_share_is_the_same_bytes_however_often_it_is_asked():
 def test_what_only_one_server_holds_is_left_out_by_both():
     everybody = parties()
     context = everybody.context()
-    opened(everybody, context)
-    for client in (0, 1, 2):
-        delivered(everybody, everybody.report(context, client))
+    gathered(everybody, context, (0, 1, 2))
     delivered(everybody, everybody.report(context, 3), to=[0])
     delivered(everybody, everybody.report(context, 4), to=[1])
     delivered(everybody, everybody.report(context, 5), to=[0])
@@ -78,9 +77,7 @@ def test_what_only_one_server_holds_is_left_out_by_both():
 def test_too_few_reports_end_the_round_for_good(clients):
     everybody = parties()
     context = everybody.context()
-    opened(everybody, context)
-    for client in clients:
-        delivered(everybody, everybody.report(context, client))
+    gathered(everybody, context, clients)
     closed(everybody, context)
     for server in everybody.servers:
         with pytest.raises(
@@ -170,7 +167,7 @@ def test_nobody_speaks_for_another():
         server.hear(Signed.by(everybody.signing[1], Commitment(context.digest, 7, bytes(32))))
     with pytest.raises(MessageError, match="a Freeze where a word between servers belongs"):
         server.hear(Signed.by(everybody.signing[1], Freeze(context.digest)))
-    with pytest.raises(MessageError, match="an Opening|a Opening"):
+    with pytest.raises(MessageError, match="a Opening"):
         server.freeze(Signed.by(everybody.coordinator, Opening(everybody.task.digest, 1, 0, bytes(32))))
 
 
@@ -178,9 +175,7 @@ def test_a_coin_that_was_not_committed_to_ends_the_round():
     """Whoever could choose its coin after it has seen the others' could aim at a noise."""
     everybody = parties()
     context = everybody.context()
-    opened(everybody, context)
-    for client in range(3):
-        delivered(everybody, everybody.report(context, client))
+    gathered(everybody, context, range(3))
     message = coordinator.freeze(context, everybody.coordinator)
     first, second = everybody.servers
     for one, other in ((first, second), (second, first)):
@@ -210,9 +205,7 @@ def test_a_server_that_says_two_things_ends_the_round():
 def test_words_that_were_lost_are_said_again():
     everybody = parties()
     context = everybody.context()
-    opened(everybody, context)
-    for client in range(3):
-        delivered(everybody, everybody.report(context, client))
+    gathered(everybody, context, range(3))
     message = coordinator.freeze(context, everybody.coordinator)
     for server in everybody.servers:
         server.freeze(message)  # and nobody hears what they say
