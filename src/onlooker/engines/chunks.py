@@ -54,10 +54,14 @@ def is_exact(channel: Channel) -> bool:
     return channel.grid is not None
 
 
+def are_exact(worker: Worker, groups: int) -> bool:
+    """True if the sums of all groups are."""
+    return all(is_exact(one) for group in range(groups) for one in worker.method.terms.channels_of(group))
+
+
 def is_free(worker: Worker, groups: int) -> bool:
     """True if no bit depends on the chunks: all sums are of integers, and clients are trained one at a time."""
-    channels = [one for group in range(groups) for one in worker.method.terms.channels_of(group)]
-    return worker.trainer.at_once == 1 and all(is_exact(one) for one in channels)
+    return worker.trainer.at_once == 1 and are_exact(worker, groups)
 
 
 def added(total: Gathered, part: Gathered) -> None:

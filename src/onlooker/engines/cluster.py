@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
-from onlooker.engines.chunks import Chunk, dealt, is_exact, is_free
+from onlooker.engines.chunks import Chunk, are_exact, dealt, is_free
 from onlooker.engines.joined import joined
 from onlooker.engines.process import play_alone
 from onlooker.engines.reduction import Lying, Parts, Reference, added, in_order, parts_of
@@ -56,7 +56,7 @@ class Cluster:
             WorkerError: if Ray lost a chunk again and again, or was lost itself.
         """
         method = self.worker.method
-        exact = all(is_exact(one) for group in range(len(cohorts)) for one in method.terms.channels_of(group))
+        exact = are_exact(self.worker, len(cohorts))
         try:
             processors = max(1, int(self.ray.cluster_resources().get("CPU", 0)))
             most = _AHEAD * processors if is_free(self.worker, len(cohorts)) else None
