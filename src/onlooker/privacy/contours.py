@@ -59,7 +59,7 @@ class Contours:
 
     def positions(self, sights: Sights) -> NDArray[np.int64]:
         """`int64[k, m + 1]`: for each sight the distance and the components of `around`; equal rows, equal answers."""
-        far = np.array([self.distance[group] if group in self.component else math.inf for group in self._groups])
+        far = np.array([far if group in self.component else math.inf for group, far in enumerate(self.distance)])
         distances = np.where(sights < 0, math.inf, far[sights])
         least = distances.min(axis=1, initial=math.inf)
         within = np.isfinite(distances)
@@ -69,10 +69,6 @@ class Contours:
         found[:, 1:][found[:, 1:] == found[:, :-1]] = -1  # a component counts once
         found.sort(axis=1)
         return np.column_stack([nearest, found])
-
-    @property
-    def _groups(self) -> range:
-        return range(len(self.distance))
 
     @cached_property
     def _ancestors(self) -> NDArray[np.int64]:

@@ -94,8 +94,8 @@ def matrix(
     seen = [sights.setdefault(groups.observed(()) | frozenset(kind), len(sights)) for kind, _ in kinds]
     senders = [sender_of(groups, facts, membership, rounds, state, multipliers) for membership, multipliers in kinds]
     cases: dict[Case, int] = {}
-    every, rows = list(sights), _rows(list(sights))
-    place = np.array([_cases(sender, every, rows, cases) for sender in senders])
+    rows = _rows([*sights])
+    place = np.array([_cases(sender, [*sights], rows, cases) for sender in senders])
     found = prices(list(cases), delta)
     epsilons = np.array([one.epsilon for one in found])[place]
     theorems = np.array([one.theorem for one in found])[place]
