@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from onlooker.methods.clipping import Factored, add_clipped
 from onlooker.methods.descent import LocalDescent
@@ -23,14 +22,16 @@ from onlooker.privacy.random import Stream
 from onlooker.types import Examples, Row, Vector
 
 _ROWS_AT_ONCE = 256  # of records that are clipped one by one
+_THRESHOLD = torch.ops.aten.threshold_backward.grad_input  # looked up once, for looking takes as long as the work
+_TANH = torch.ops.aten.tanh_backward.grad_input
 
 
 def _unrectify(back: Tensor, activated: Tensor) -> None:
-    torch.ops.aten.threshold_backward.grad_input(back, activated, 0, grad_input=back)
+    _THRESHOLD(back, activated, 0, grad_input=back)
 
 
 def _unsquash(back: Tensor, activated: Tensor) -> None:
-    torch.ops.aten.tanh_backward.grad_input(back, activated, grad_input=back)
+    _TANH(back, activated, grad_input=back)
 
 
 @dataclass(frozen=True)
@@ -113,19 +114,19 @@ class Dense:
         bench.weights.copy_(torch.from_numpy(received))
         plain = descent.optimizer == "sgd" and not descent.momentum and not descent.weight_decay
         optimizer = None if plain else descent.fresh_optimizer([bench.parameter])
-        features = torch.from_numpy(examples.features).flatten(1)
-        targets = self._targets(examples)
+        features, targets = torch.from_numpy(examples.features).flatten(1), self._targets(examples)
         stream.seed()  # `LocalDescent` seeds layers that draw; there are none here
         for batch in descent.batches(len(examples), stream):
-            chosen, size = torch.from_numpy(batch), len(batch)
-            torch.index_select(features, 0, chosen, out=bench.inputs(0, size))
-            self._forward(size)
-            back = self._last_back(size, targets.index_select(0, chosen))
-            into, kept, scale = (bench.gradients, 0.0, 1 / size)
+            chosen, room = torch.from_numpy(batch), bench.room(len(batch))
+            torch.index_select(features, 0, chosen, out=room.inputs[0])
+            torch.index_select(targets, 1, chosen, out=room.targets)
+            self._forward(room)
+            self._last_back(room)
+            into, kept, scale = (bench.gradients, 0.0, 1 / len(batch))
             if optimizer is None:  # the step itself: weights - eta times the mean gradient
-                into, kept, scale = bench.weight_views, 1.0, -descent.learning_rate / size
-            for layer, came_back in self._backward(size, back):
-                _accumulate(into[layer], came_back, bench.inputs(layer, size), kept, scale)
+                into, kept, scale = bench.weight_views, 1.0, -descent.learning_rate / len(batch)
+            for layer in self._backward(room):
+                _accumulate(into[layer], room, layer, kept, scale)
             if optimizer is not None:
                 optimizer.step()
         return bench.weights.numpy().astype(np.float64) - received
@@ -135,60 +136,62 @@ class Dense:
         bench = self._bench
         bench.weights.copy_(torch.from_numpy(parameters))
         total = torch.zeros(self._model.size, dtype=torch.float64)
-        features = torch.from_numpy(examples.features).flatten(1)
-        targets = self._targets(examples)
+        features, targets = torch.from_numpy(examples.features).flatten(1), self._targets(examples)
         for start in range(0, len(examples), _ROWS_AT_ONCE):
             rows = slice(start, min(start + _ROWS_AT_ONCE, len(examples)))
-            size = rows.stop - start
-            bench.inputs(0, size).copy_(features[rows])
-            self._forward(size)
-            backs = self._backward(size, self._last_back(size, targets[rows]))
-            pairs = [(self._layers[place], place, back.double()) for place, back in backs]
+            room = bench.room(rows.stop - start)
+            room.inputs[0].copy_(features[rows])
+            room.targets.copy_(targets[:, rows])
+            self._forward(room)
+            self._last_back(room)
             parts = [
-                Factored(layer.weight, layer.bias, back, bench.inputs(place, size).double())
-                for layer, place, back in pairs
+                Factored(layer.weight, layer.bias, room.backs[place].double(), room.inputs[place].double())
+                for place, layer in ((place, self._layers[place]) for place in self._backward(room))
             ]
             add_clipped(total, parts, clip)
         return total.numpy()
 
-    def _forward(self, size: int) -> None:
-        """From the inputs of the first layer to the outputs of the last, which are the inputs of one more."""
-        bench = self._bench
-        for place, layer in enumerate(self._layers):
-            weight, bias = bench.weight_views[place]
-            out = bench.inputs(place + 1, size)
+    def _forward(self, room: _Room) -> None:
+        """From the inputs of the first layer to the outputs of the last."""
+        views = self._bench.weight_views
+        for place, layer in enumerate(self._layers[:-1]):
+            weight, bias = views[place]
+            out = room.inputs[place + 1]
             if bias is None:
-                torch.mm(bench.inputs(place, size), weight.t(), out=out)
+                torch.mm(room.inputs[place], weight.t(), out=out)
             else:
-                torch.addmm(bias, bench.inputs(place, size), weight.t(), out=out)
-            if layer.activation is not None:
-                layer.activation.forward(out)
+                torch.addmm(bias, room.inputs[place], weight.t(), out=out)
+            assert layer.activation is not None
+            layer.activation.forward(out)
+        weight, bias = views[-1]
+        if bias is None:
+            torch.mm(weight, room.turned_inputs[-1], out=room.outputs)
+        else:
+            torch.addmm(bias[:, None], weight, room.turned_inputs[-1], out=room.outputs)
 
-    def _last_back(self, size: int, targets: Tensor) -> Tensor:
+    def _last_back(self, room: _Room) -> None:
         """The derivative of each record's loss by the outputs, in their place."""
-        outputs = self._bench.inputs(len(self._layers), size)
         if self._model.task == "classification":
-            return torch.softmax(outputs, 1, out=outputs).sub_(targets)
-        return outputs.sub_(targets).mul_(2)
+            torch.softmax(room.outputs, 0, out=room.outputs).sub_(room.targets)
+        else:
+            room.outputs.sub_(room.targets).mul_(2)
 
-    def _backward(self, size: int, back: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """Each layer's number, the last first, with what comes back to it; its weights may change afterwards."""
-        bench = self._bench
+    def _backward(self, room: _Room) -> Iterator[int]:
+        """Each layer's number, the last first, once what came back to it is there; its weights may change then."""
         for place in range(len(self._layers) - 1, -1, -1):
-            came_back = back
             if place:
-                back = torch.mm(back, bench.weight_views[place][0], out=bench.backs(place, size))
+                back = torch.mm(room.backs[place], self._bench.weight_views[place][0], out=room.backs[place - 1])
                 activation = self._layers[place - 1].activation
                 assert activation is not None
-                activation.backward(back, bench.inputs(place, size))
-            yield place, came_back
+                activation.backward(back, room.inputs[place])
+            yield place
 
     def _targets(self, examples: Examples) -> Tensor:
-        """`float32[n, outputs]`: what the outputs are compared with."""
+        """`float32[outputs, n]`: what the outputs are compared with."""
         labels = torch.from_numpy(examples.labels)
         if self._model.task == "regression":
-            return labels.unsqueeze(1)
-        return functional.one_hot(labels, self._layers[-1].outputs).float()
+            return labels.unsqueeze(0)
+        return self._bench.classes.index_select(1, labels)
 
     @cached_property
     def _bench(self) -> _Bench:
@@ -203,6 +206,7 @@ class _Bench:
         weights: the same memory, `float32[d]`.
         weight_views: each layer's weights and bias.
         gradients: the gradients of each layer's weights and bias.
+        classes: `float32[outputs, outputs]`, each column what a record of that class should come to.
     """
 
     def __init__(self, size: int, layers: Sequence[_Layer]) -> None:
@@ -212,30 +216,48 @@ class _Bench:
         self.weights = self.parameter.data
         self.weight_views = [layer.views(self.weights) for layer in layers]
         self.gradients = [layer.views(gradient) for layer in layers]
-        self._widths = [*(layer.inputs for layer in layers), layers[-1].outputs]
-        self._made: dict[tuple[str, int, int], Tensor] = {}
+        self.classes = torch.eye(layers[-1].outputs)
+        self._layers = layers
+        self._rooms: dict[int, _Room] = {}
 
-    def inputs(self, layer: int, size: int) -> Tensor:
-        """What goes into a layer, `float32[size, inputs]`; one past the last is what comes out."""
-        return self._scratch("in", layer, size)
-
-    def backs(self, layer: int, size: int) -> Tensor:
-        """What comes back from a layer to the one before, of the same shape."""
-        return self._scratch("back", layer, size)
-
-    def _scratch(self, kind: str, layer: int, size: int) -> Tensor:
-        key = (kind, layer, size)
-        if key not in self._made:
-            self._made[key] = torch.empty(size, self._widths[layer])
-        return self._made[key]
+    def room(self, size: int) -> _Room:
+        """Where a batch of this size is worked on."""
+        if size not in self._rooms:
+            self._rooms[size] = _Room(size, self._layers)
+        return self._rooms[size]
 
 
-def _accumulate(into: tuple[Tensor, Tensor | None], back: Tensor, came_in: Tensor, kept: float, scale: float) -> None:
+class _Room:
+    """All that lies between the records of a batch and the step, made once for each size.
+
+    The outputs are few, and what is done to each record's is far faster with the records side by side.
+
+    Attributes:
+        inputs: what goes into each layer, `float32[size, inputs]`.
+        turned_inputs: the same memory, `float32[inputs, size]`.
+        outputs: of the last layer, and then what comes back to it, `float32[outputs, size]`.
+        targets: what they are compared with, of the same shape.
+        backs: what comes back to each layer, `float32[size, outputs]`.
+        turned_backs: the same memory, `float32[outputs, size]`.
+        ones: `float32[size]`.
+    """
+
+    def __init__(self, size: int, layers: Sequence[_Layer]) -> None:
+        self.inputs = [torch.empty(size, layer.inputs) for layer in layers]
+        self.turned_inputs = [one.t() for one in self.inputs]
+        self.outputs = torch.empty(layers[-1].outputs, size)
+        self.targets = torch.empty_like(self.outputs)
+        self.backs = [*(torch.empty(size, layer.outputs) for layer in layers[:-1]), self.outputs.t()]
+        self.turned_backs = [one.t() for one in self.backs]
+        self.ones = torch.ones(size)
+
+
+def _accumulate(into: tuple[Tensor, Tensor | None], room: _Room, layer: int, kept: float, scale: float) -> None:
     """kept times what is there plus scale times a layer's summed gradient."""
     weight, bias = into
-    weight.addmm_(back.t(), came_in, beta=kept, alpha=scale)
+    weight.addmm_(room.turned_backs[layer], room.inputs[layer], beta=kept, alpha=scale)
     if bias is not None:
-        bias.addmv_(back.t(), back.new_ones(len(back)), beta=kept, alpha=scale)
+        bias.addmv_(room.turned_backs[layer], room.ones, beta=kept, alpha=scale)
 
 
 def _layers(model: Model) -> tuple[_Layer, ...]:

@@ -92,9 +92,10 @@ class Grid:
         values = as_floats(row)
         allowance = min(0.5, len(values) / (24 * longest**2) + 2 / longest)
         values, factor = shrunk(values, bound * (1 - allowance))
-        square = self._round(values, factor, out)
+        scale = factor / self._unit  # no over- nor underflow: 2^f bounds over the clip and a norm, or 2^f over the clip
+        square = _round(values, scale, out)
         if not square <= squared_bound * (1 - (len(values) + 4) * UNIT_ROUNDOFF):
-            units = np.multiply(values, factor, dtype=np.float64) / self._unit
+            units = np.multiply(values, scale, dtype=np.float64)
             np.copyto(out, _within(units, squared_bound), casting="unsafe")
 
     def encode_sum(self, row: ArrayLike) -> NDArray[np.int64]:
@@ -181,19 +182,6 @@ class Grid:
         """The length of one unit. Dividing by it rounds once: the power of two is exact."""
         return self.clip / 2.0**self.fraction_bits
 
-    def _round(self, values: Array, factor: float, out: Array) -> float:
-        """Write factor times the values into `out`, rounded to units; their squared norm in float64 arithmetic."""
-        signed, square = out.view(f"i{out.itemsize}"), 0.0
-        room = scratch(len(values))
-        for block in blocks(len(values)):
-            units = room[: len(signed[block])]
-            np.multiply(values[block], factor, out=units, dtype=np.float64)
-            np.divide(units, self._unit, out=units)
-            np.rint(units, out=units)
-            square += float(np.einsum("i,i->", units, units))  # not by BLAS, whose threads cost more than the sum
-            np.copyto(signed[block], units, casting="unsafe")
-        return square
-
     def _checked_bound(self, bound: float | None) -> float:
         if bound is None:
             return self.clip
@@ -222,6 +210,19 @@ def clip(arrays: Sequence[ArrayLike], bound: float) -> Row:
     _check_clip(bound)
     row, factor = shrunk(_flat(arrays), bound)
     return row if factor == 1 else row * factor
+
+
+def _round(values: Array, scale: float, out: Array) -> float:
+    """Write scale times the values into `out`, rounded to integers; their squared norm in float64 arithmetic."""
+    signed, square = out.view(f"i{out.itemsize}"), 0.0
+    room = scratch(len(values))
+    for block in blocks(len(values)):
+        units = room[: len(signed[block])]
+        np.multiply(values[block], scale, out=units, dtype=np.float64)
+        np.rint(units, out=units)
+        square += float(np.einsum("i,i->", units, units))  # not by BLAS, whose threads cost more than the sum
+        np.copyto(signed[block], units, casting="unsafe")
+    return square
 
 
 def _within(units: Row, squared_bound: int) -> NDArray[np.int64]:

@@ -13,12 +13,13 @@ import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from numpy.typing import NDArray
 
 _ZERO_COUNTER = bytes(16)
@@ -159,8 +160,13 @@ class Seeded:
     def stream(self, purpose: str, round: int = 0, party: str = "") -> Stream:
         """HKDF-SHA256 over the seed, with the purpose, round and party as context."""
         context = "|".join(("onlooker/study", purpose, str(round), party)).encode()
+        return Stream(HKDFExpand(algorithm=SHA256(), length=32, info=context).derive(self._extracted))
+
+    @cached_property
+    def _extracted(self) -> bytes:
+        """HKDF's first half, which is the same for every stream."""
         root = hashlib.sha256(f"onlooker/seed|{self.seed}".encode()).digest()
-        return Stream(HKDF(algorithm=SHA256(), length=32, salt=None, info=context).derive(root))
+        return HKDF.extract(SHA256(), None, root)
 
 
 @dataclass(frozen=True)
