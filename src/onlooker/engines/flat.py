@@ -1,10 +1,11 @@
-"""Autograd on one module for all clients of a worker, whose parameters are views of one flat buffer."""
+"""Autograd on one module for all clients of a worker, laid out as its layers are fastest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from onlooker.types import Row, Vector
 
 
 class Flat:
-    """What `Plain` does, without a module and an optimizer of many tensors for each client.
+    """What `Plain` does, without a new module for each client.
 
     Args:
         model: what is trained.
@@ -47,7 +48,7 @@ class Flat:
         descent, received, examples, stream = ask.descent, ask.received, ask.examples, ask.stream
         module, model, buffers = self._buffers.module, self._model, self._buffers
         buffers.load(received)
-        optimizer = descent.fresh_optimizer([buffers.weights])
+        optimizer = descent.fresh_optimizer(buffers.parameters)
         features, labels = torch.from_numpy(examples.features), torch.from_numpy(examples.labels)
         batches = descent.batches(len(examples), stream)
         with seeded(stream.seed()):  # as in `LocalDescent`
@@ -58,7 +59,8 @@ class Flat:
                     module(laid_out(rows) if self._channels_last else rows),
                     labels.index_select(0, chosen).to(self._device),
                 )
-                buffers.gradients.zero_()
+                for parameter in buffers.parameters:  # what comes next is kept as it is, not added to zeros
+                    parameter.grad = None
                 losses.mean().backward()
                 optimizer.step()
         return buffers.read() - received.astype(np.float64)
@@ -69,44 +71,61 @@ class Flat:
 
 
 class Buffers:
-    """A module in training mode whose parameters and gradients are views of two vectors.
+    """A module in training mode that takes and gives its trainable parameters as one vector.
 
     Attributes:
         module: the module.
-        weights: its trainable parameters, `float32[d]`.
-        gradients: their gradients, `float32[d]`.
+        parameters: those that are trained, in the order of the vector.
     """
 
     def __init__(self, model: Model, device: torch.device, channels_last: bool) -> None:
         self.module: nn.Module = deepcopy(model.module).to(device).train()
-        self.weights = nn.Parameter(torch.zeros(model.size, device=device))
-        self.gradients = torch.zeros(model.size, device=device)
-        self.weights.grad = self.gradients
-        self._order = torch.arange(model.size)  # where each place of the buffer lies in the flat vector of the model
+        _pool_first(self.module)
         named = dict(self.module.named_parameters())
-        for one in model.layout:
-            last = channels_last and len(one.shape) == 4
-            where = slice(one.offset, one.offset + one.size)
-            named[one.name].data = _view(self.weights.data[where], one.shape, last)
-            named[one.name].grad = _view(self.gradients[where], one.shape, last)
-            if last:
-                places = torch.arange(one.size).view(one.shape).permute(0, 2, 3, 1)
-                self._order[where] = one.offset + places.reshape(-1)
+        self.parameters = [named[one.name] for one in model.layout]
+        if channels_last:
+            for parameter in self.parameters:
+                if parameter.dim() == 4:
+                    parameter.data = _channels_last(parameter.data)
 
     def load(self, vector: Vector) -> None:
         """Start from these weights, `float32[d]`."""
-        self.weights.data.copy_(torch.from_numpy(vector)[self._order])
+        start = 0
+        for parameter in self.parameters:
+            part = vector[start : start + parameter.numel()]
+            parameter.data.copy_(torch.from_numpy(part).view(parameter.shape))
+            start += parameter.numel()
 
     def read(self) -> Row:
         """The weights as they are now, `float64[d]`."""
-        found = np.empty(len(self._order))
-        found[self._order.numpy()] = self.weights.data.cpu().numpy()
-        return found
+        return torch.cat([one.data.reshape(-1) for one in self.parameters]).cpu().numpy().astype(np.float64)
 
 
-def _view(flat: Tensor, shape: tuple[int, ...], last: bool) -> Tensor:
-    """A stretch of a buffer as a tensor of this shape; its channels come last in memory if so asked."""
-    if not last:
-        return flat.view(shape)
-    out, channels, height, width = shape
-    return flat.view(out, height, width, channels).permute(0, 3, 1, 2)
+def _channels_last(weights: Tensor) -> Tensor:
+    """A convolution's weights with their channels last in memory.
+
+    Even a single channel has the strides of many: the layout of all that follows is read from them, and with the other
+    one a pooling takes five times as long.
+    """
+    out, channels, height, width = weights.shape
+    return weights.new_empty(out, height, width, channels).permute(0, 3, 1, 2).copy_(weights)
+
+
+def _pool_first(module: nn.Module) -> None:
+    """Let every ReLU that a maximum pooling follows come after it, where it has a quarter of the numbers to work on.
+
+    Values and gradients stay what they are, to the bit: the largest of max(x, 0) is max(the largest x, 0), and where
+    that is not positive neither order lets anything back.
+    """
+    for part in module.modules():
+        if type(part) is nn.Sequential:
+            layers = list(part)
+            for place, pair in enumerate(pairwise(layers)):
+                if _is_bare(pair[0], nn.ReLU) and _is_bare(pair[1], nn.MaxPool2d) and not pair[1].return_indices:
+                    part[place], part[place + 1] = pair[1], pair[0]
+
+
+def _is_bare(layer: nn.Module, kind: type[nn.Module]) -> bool:
+    """True of a layer of just this kind that nobody listens to."""
+    hooks = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+    return type(layer) is kind and not any(getattr(layer, name) for name in hooks)
