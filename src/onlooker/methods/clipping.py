@@ -25,8 +25,14 @@ class Gradients(Protocol):
         """The squared norm of each, `float64[n]`."""
         ...
 
-    def add(self, total: Tensor, factors: Tensor, finite: Tensor) -> None:
-        """Add to a sum, `float64[d]`, each of those that are finite (`bool[n]`) times its factor (`float64[n]`)."""
+    def add(self, total: Tensor, factors: Tensor, finite: Tensor | None) -> None:
+        """Add to a sum, `float64[d]`, each times its factor (`float64[n]`), without those not finite.
+
+        Args:
+            total: the sum.
+            factors: of each, 0 where it is not finite.
+            finite: `bool[n]`; None where all are, and need not be looked through.
+        """
         ...
 
 
@@ -46,9 +52,9 @@ class Formed:
         """As `Gradients.squares`."""
         return self.rows.square().sum(1)
 
-    def add(self, total: Tensor, factors: Tensor, finite: Tensor) -> None:
+    def add(self, total: Tensor, factors: Tensor, finite: Tensor | None) -> None:
         """As `Gradients.add`."""
-        total[self.offset : self.offset + self.rows.shape[1]] += factors @ torch.where(finite[:, None], self.rows, 0.0)
+        total[self.offset : self.offset + self.rows.shape[1]] += factors @ _finite(self.rows, finite)
 
 
 @dataclass(frozen=True)
@@ -71,12 +77,12 @@ class Factored:
         """As `Gradients.squares`: |back|^2 (|in|^2 + 1)."""
         return self.back.square().sum(1) * (self.came_in.square().sum(1) + (0.0 if self.bias is None else 1.0))
 
-    def add(self, total: Tensor, factors: Tensor, finite: Tensor) -> None:
+    def add(self, total: Tensor, factors: Tensor, finite: Tensor | None) -> None:
         """As `Gradients.add`."""
-        scaled = torch.where(finite[:, None], self.back, 0.0) * factors[:, None]
+        scaled = _finite(self.back, finite) * factors[:, None]
         outputs, inputs = scaled.shape[1], self.came_in.shape[1]
         weights = total[self.weight : self.weight + outputs * inputs].view(outputs, inputs)
-        weights.addmm_(scaled.t(), torch.where(finite[:, None], self.came_in, 0.0))
+        weights.addmm_(scaled.t(), _finite(self.came_in, finite))
         if self.bias is not None:
             total[self.bias : self.bias + outputs] += scaled.sum(0)
 
@@ -92,5 +98,11 @@ def add_clipped(total: Tensor, parts: Sequence[Gradients], clip: float) -> None:
     norms = torch.stack([part.squares() for part in parts]).sum(0).sqrt()
     finite = torch.isfinite(norms)
     factors = torch.where(finite, clip / torch.clamp(norms, min=clip) * _BELOW_ONE, 0.0)
+    some = None if bool(finite.all()) else finite
     for part in parts:
-        part.add(total, factors, finite)
+        part.add(total, factors, some)
+
+
+def _finite(rows: Tensor, finite: Tensor | None) -> Tensor:
+    """The rows, with zeros in place of those that are not finite: 0 times infinity is not 0."""
+    return rows if finite is None else torch.where(finite[:, None], rows, 0.0)
