@@ -169,7 +169,9 @@ def _commands() -> list[Cell]:
     peers = tuple(one for one in PEERS if one.setting != "2 threads" or one.name == "blazefl")
     own = Contender("onlooker", "the command", "command", {"word": "run"}, threads=0, job=Job("mlp", 10, 40))
     long = Job("mlp", 10, 10_000)
-    plan = {"word": "plan", "set": "sampling.clients={name='poisson', rate=0.1}"}
+    # What a user plans: data and model by name, so that nothing of this job is drawn, nor torch imported for it.
+    asked = ("data.name='digits'", "model.name='mlp'", "sampling.clients={name='poisson', rate=0.1}")
+    plan = {"word": "plan", "set": asked}
     return [
         Cell(
             "start",

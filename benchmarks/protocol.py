@@ -25,9 +25,12 @@ def arguments_of(job: Job, options: Mapping[str, object] | None = None) -> tuple
 
     >>> arguments_of(Job("mlp", 50, 12), {"threads": 2})[:4]
     ('--name', 'mlp', '--cohort', '50')
+    >>> arguments_of(Job("mlp", 50, 12), {"set": ("a=1", "b=2")})[-4:]
+    ('--set', 'a=1', '--set', 'b=2')
     """
     pairs = {**{field.name: getattr(job, field.name) for field in fields(Job)}, **(options or {})}
-    return tuple(text for key, value in pairs.items() for text in (f"--{key.replace('_', '-')}", str(value)))
+    each = [(key, one) for key, value in pairs.items() for one in (value if isinstance(value, tuple) else (value,))]
+    return tuple(text for key, value in each for text in (f"--{key.replace('_', '-')}", str(value)))
 
 
 def asked(**options: Any) -> tuple[Job, argparse.Namespace]:
