@@ -12,10 +12,10 @@ from onlooker.secagg import coordinator
 from onlooker.secagg.aggregator import Aggregator
 from onlooker.secagg.agreement import Context, Task
 from onlooker.secagg.envelope import EnvelopeKey
-from onlooker.secagg.messages import packed
 from onlooker.secagg.reports import deliveries, report
 from onlooker.secagg.secret import Secret
 from onlooker.secagg.store import Store
+from onlooker.secagg.wire import packed
 
 MODEL = bytes(range(32))
 
@@ -57,12 +57,27 @@ class Parties:
     clients: list
     stores: list
     servers: list = field(default_factory=list)
+    shares: dict = field(default_factory=dict)
 
     def start(self, server, store=None):
-        """Start a server on its store, or on another."""
+        """Start a server on its store, or on another; it has heard from nobody yet."""
         self.stores[server] = store or self.stores[server]
         keys = self.signing[server], self.envelope[server], self.secrets[server]
         return Aggregator(self.task, server, *keys, self.stores[server])
+
+    def remind(self, number):
+        """Every other party tells a server what it has heard from it."""
+        memory = self.servers[number].memory
+        memory.recall("coordinator", self.shares.get(number, []))
+        for other, server in enumerate(self.servers):
+            if other != number:
+                memory.recall(f"aux:{other}", server.memory.heard_from(number))
+
+    def fetch(self, number, context):
+        """A server's share, which the coordinator keeps."""
+        share = self.servers[number].share(context.digest)
+        self.shares.setdefault(number, []).append(share)
+        return share
 
     def context(self, round=1, group=0, model=MODEL):
         return Context(self.task, round, group, model)
@@ -84,6 +99,8 @@ def parties(settings=None, identity=bytes(32), folder=None):
     envelope = [EnvelopeKey.generate() for _ in range(count)]
     found = Parties(task, key_of(1), signing, envelope, [Secret.generate(j) for j in range(count)], clients, stores)
     found.servers = [found.start(server) for server in range(count)]
+    for server in range(count):
+        found.remind(server)
     return found
 
 
@@ -136,5 +153,12 @@ def played(everybody, context, clients):
     """A whole round: what the coordinator has in the end."""
     gathered(everybody, context, clients)
     closed(everybody, context)
-    shares = [server.share(context.digest) for server in everybody.servers]
+    shares = [everybody.fetch(number, context) for number in range(len(everybody.servers))]
     return coordinator.sealed(context, shares, len(clients))
+
+
+def witnessed(everybody, context):
+    """The end of every server's log countersigned by all others."""
+    for number, server in enumerate(everybody.servers):
+        for other in everybody.servers[:number] + everybody.servers[number + 1 :]:
+            server.memory.keep(other.memory.countersign(server.memory.closing(context.digest)))

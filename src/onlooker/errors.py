@@ -44,6 +44,10 @@ class ProtocolError(OnlookerError):
     """Something that a party may not say now; nothing has changed."""
 
 
+class RestoredError(OnlookerError):
+    """A server whose memory is older than what others have heard from it: it must not go on, for it would say again."""
+
+
 class SealedError(OnlookerError):
     """Other bytes for a round that was sealed before.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -17,29 +16,23 @@ from onlooker.errors import MessageError, ProtocolError
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.shares import Ring
 from onlooker.secagg import protocol
-from onlooker.secagg.agreement import Context, Task
+from onlooker.secagg.agreement import Task
 from onlooker.secagg.envelope import EnvelopeKey
+from onlooker.secagg.memory import Memory, another, no_share, spoken_in
 from onlooker.secagg.messages import (
-    Agreement,
-    Commitment,
     Delivery,
     Ended,
     Freeze,
-    Holding,
     Message,
     NoisyShare,
-    Opening,
     Received,
-    Reveal,
-    Signed,
-    Spoken,
-    packed,
-    unpacked,
 )
 from onlooker.secagg.protocol import Phase, Round
+from onlooker.secagg.replay import context_of, replayed
 from onlooker.secagg.reports import opened, to_bytes
 from onlooker.secagg.secret import Secret
 from onlooker.secagg.store import Store
+from onlooker.secagg.wire import Signed, packed, unpacked
 from onlooker.types import Integers
 
 
@@ -53,6 +46,12 @@ class Aggregator:
         envelope_key: that of this task, which opens envelopes.
         secret: that of this task, where its noise comes from.
         store: what it must not forget; of one who was started before, what it has not forgotten.
+        audited: of how many of the last rounds the share before its noise is kept for the server's own auditor; None
+            for all.
+
+    Attributes:
+        memory: what it has said, as itself and others remember it. A server that was started does nothing until every
+            other party has told it what it heard (`Memory.recall`).
 
     Guarantee: at most one noisy share leaves for a place (a round and a group), the same bytes however often it is
     asked, whatever it hears, and also if it is ended and started again at any moment, as long as the store keeps what
@@ -67,12 +66,19 @@ class Aggregator:
         envelope_key: EnvelopeKey,
         secret: Secret,
         store: Store,
+        audited: int | None = None,
     ) -> None:
-        self._task, self._server = task, server
+        self._task, self._server, self._audited = task, server, audited
         self._signing_key, self._envelope_key, self._secret, self._store = signing_key, envelope_key, secret, store
         self._rounds: dict[bytes, Round] = {}
+        if not store.claim(packed(secret.announced(task, envelope_key.public))):
+            raise ProtocolError(
+                f"the store of aux:{server} is of another task, or was made with other secrets; give each task its own."
+            )
         for opening in store.openings():
-            self._restore(opening)
+            context = context_of(task, unpacked(Signed.from_bytes(opening).body))
+            self._rounds[context.digest] = replayed(context, server, secret, store.entries(context.digest))
+        self.memory = Memory(task, server, signing_key, store, self._rounds)
 
     def announcement(self) -> Signed:
         """Its keys for the task, for everybody."""
@@ -86,8 +92,9 @@ class Aggregator:
             ProtocolError: if this round was opened with another model.
             TermsError: if the task has no such round.
         """
+        self.memory.require()
         opening = message.opened(self._task.coordinator)
-        context = self._context(opening)
+        context = context_of(self._task, opening)
         if not self._store.begin(context.place, context.digest, message.to_bytes()):
             raise ProtocolError(
                 f"round {context.round} was opened before with another model, and is opened once; take the next one."
@@ -103,6 +110,7 @@ class Aggregator:
             MessageError: if it is none, or not for here.
             ProtocolError: if its round does not take it.
         """
+        self.memory.require()
         delivery = unpacked(body)
         if not isinstance(delivery, Delivery):
             raise MessageError(f"a {type(delivery).__name__} where a report belongs.")
@@ -123,6 +131,7 @@ class Aggregator:
             MessageError: if the coordinator did not say it.
             ProtocolError: if it knows of no such round.
         """
+        self.memory.require()
         freeze = message.opened(self._task.coordinator)
         if not isinstance(freeze, Freeze):
             raise MessageError(f"a {type(freeze).__name__} where the end of a round's reports belongs.")
@@ -135,17 +144,10 @@ class Aggregator:
             MessageError: if that server did not say it.
             ProtocolError: if it may not be said now.
         """
-        spoken = _spoken(unpacked(message.body))
-        if not 0 <= spoken.server < len(self._task.servers) or spoken.server == self._server:
-            raise MessageError(f"a message of aux:{spoken.server}, which is no other server of this task.")
-        message.check(self._task.servers[spoken.server])
+        self.memory.require()
+        spoken = spoken_in(unpacked(message.body))
+        message.check(another(self._task, self._server, spoken.server))
         return self._after(spoken.context, message, lambda round: protocol.heard(round, spoken))
-
-    def said(self, context: bytes) -> tuple[Signed, ...]:
-        """All that it has said in a round, for a server that may have lost some of it."""
-        round = self._round(context)
-        kinds = (round.commitments, round.holdings, round.agreements, round.reveals)
-        return tuple(self._sign(kind[self._server]) for kind in kinds if self._server in kind)
 
     def share(self, context: bytes) -> Signed:
         """Its share of the sums with its noise, for the coordinator.
@@ -153,16 +155,19 @@ class Aggregator:
         Raises:
             ProtocolError: if the round is not so far, or has ended without one.
         """
+        self.memory.require()
         round = self._round(context)
         kept = self._store.share(context)
         if kept is not None:
             return Signed.from_bytes(kept)
         if round.phase is not Phase.NOISING:
-            raise ProtocolError(_no_share(round))
-        share, states = self._noisy_share(round)
+            raise ProtocolError(no_share(round))
+        totals = self._sums(round)
+        share, states = self._noisy_share(round, totals)
         message = self._sign(share)
-        whole = message.to_bytes()
-        self._store.seal(context, whole, _note(Ended(context, hashlib.sha256(whole).digest(), "")), states)
+        whole, sums = message.to_bytes(), b"".join(to_bytes(total) for total in totals)
+        note = _note(Ended(context, hashlib.sha256(whole).digest(), ""))
+        self._store.seal(context, whole, note, sums, states, self._audited)
         self._rounds[context] = protocol.sealed(round)
         return message
 
@@ -191,9 +196,8 @@ class Aggregator:
             self._store.end(context, _note(Ended(context, b"", round.why)))
         self._rounds[context] = round
 
-    def _noisy_share(self, round: Round) -> tuple[NoisyShare, dict[str, bytes]]:
+    def _noisy_share(self, round: Round, totals: Sequence[Ring]) -> tuple[NoisyShare, dict[str, bytes]]:
         context, party = round.context, f"aux:{self._server}"
-        totals = self._sums(round)
         noise = self._secret.noise(context, round.batch_digest, round.coins)
         before = self._store.states(channel.name for channel in context.channels)
         shares: list[bytes] = []
@@ -216,11 +220,6 @@ class Aggregator:
                 np.add(total, share, out=total)
         return totals
 
-    def _context(self, opening: Message) -> Context:
-        if not isinstance(opening, Opening) or opening.task != self._task.digest:
-            raise MessageError("an opening of another task, or none.")
-        return Context(self._task, opening.round, opening.group, opening.model)
-
     def _round(self, context: bytes) -> Round:
         if context not in self._rounds:
             raise ProtocolError("a message of a round that was not opened here.")
@@ -229,44 +228,10 @@ class Aggregator:
     def _sign(self, message: Message) -> Signed:
         return Signed.by(self._signing_key, message)
 
-    def _restore(self, opening: bytes) -> None:
-        """A round as its log tells it."""
-        context = self._context(unpacked(Signed.from_bytes(opening).body))
-        round = protocol.begun(context, self._server, self._secret)
-        for body in self._store.entries(context.digest):
-            round, _ = protocol.advanced(_again(round, unpacked(Signed.from_bytes(body).body)), self._secret)
-        self._rounds[context.digest] = round
-
-
-def _again(round: Round, entry: Message) -> Round:
-    """A round after one more entry of its log, which was checked when it was written."""
-    match entry:
-        case Received():
-            return protocol.reported(round, entry)
-        case Freeze():
-            return protocol.frozen(round)
-        case Commitment() | Holding() | Agreement() | Reveal():
-            return protocol.heard(round, entry)
-        case Ended():
-            return replace(round, phase=Phase.SEALED) if entry.share else protocol.aborted(round, entry.why)
-        case _:
-            raise MessageError(f"a log with a {type(entry).__name__}, which no server writes.")
-
-
-def _spoken(message: Message) -> Spoken:
-    if not isinstance(message, Commitment | Holding | Agreement | Reveal):
-        raise MessageError(f"a {type(message).__name__} where a word between servers belongs.")
-    return message
-
 
 def _note(message: Received | Ended) -> bytes:
     """An entry of one's own, which nobody signs."""
     return Signed(packed(message), b"").to_bytes()
-
-
-def _no_share(round: Round) -> str:
-    what = f"round {round.context.round} has no share here: this server {round.phase.value}"
-    return f"{what} ({round.why})." if round.why else f"{what}."
 
 
 def _state(kept: bytes | None, channel: Channel) -> Integers | None:

@@ -9,8 +9,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from onlooker.errors import MessageError
 from onlooker.privacy.sums import Sealed
 from onlooker.secagg.agreement import Context, Task
-from onlooker.secagg.messages import Announcement, Freeze, NoisyShare, Opening, Signed
+from onlooker.secagg.messages import Announcement, Freeze, NoisyShare, Opening
 from onlooker.secagg.reports import from_bytes
+from onlooker.secagg.wire import Signed
 
 
 def opening(context: Context, key: Ed25519PrivateKey) -> Signed:

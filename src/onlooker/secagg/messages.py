@@ -1,24 +1,12 @@
-"""What parties say to each other, as bytes: each kind checked whole before anybody acts on it.
-
-A message is MessagePack of its kind and its fields, then checked for type, size and range. What is signed is the bytes
-as they are sent, with the digest of the context: a signature for one round is none for another.
-"""
+"""What parties say to each other: each kind checked whole, for type, size and range, before anybody acts on it."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, TypeAlias, cast, get_args
+from typing import Annotated, TypeAlias
 
-import msgpack
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked
-
-from onlooker.errors import MessageError
-from onlooker.secagg.hashing import Use, digest
 
 IDENTITY_BYTES = 16
 """Of a report's identity."""
@@ -212,85 +200,41 @@ class Ended:
     why: str
 
 
+@checked(config=_STRICT, frozen=True)
+class Closing:
+    """A server's word that its log of a round has come to its end, with its share sealed.
+
+    Attributes:
+        context: of which round.
+        server: who.
+        head: the hash of the whole log (`store.Store.head`).
+    """
+
+    context: Digest
+    server: Server
+    head: Digest
+
+
+@checked(config=_STRICT, frozen=True)
+class Witness:
+    """A server's countersignature of another's `Closing`: it has heard of this end of the log, and of no other.
+
+    Attributes:
+        context: of which round.
+        server: who signs this.
+        of: whose log it is.
+        head: the hash of it.
+    """
+
+    context: Digest
+    server: Server
+    of: Server
+    head: Digest
+
+
 Spoken: TypeAlias = Commitment | Holding | Agreement | Reveal
 """What servers say to each other in a round."""
 
-Message: TypeAlias = Announcement | Opening | Freeze | Spoken | NoisyShare | Report | Delivery | Received | Ended
-_KINDS: dict[str, type[Any]] = {one.__name__: one for one in get_args(Message)}
-
-
-def packed(message: Message) -> bytes:
-    """A message as bytes."""
-    kind = type(message).__name__
-    return cast(bytes, msgpack.packb([kind, *(getattr(message, field.name) for field in fields(message))]))
-
-
-def unpacked(body: bytes) -> Message:
-    """The message of these bytes.
-
-    Raises:
-        MessageError: if they are none; it never tells what they hold.
-    """
-    try:
-        kind, *values = cast(Iterable[Any], msgpack.unpackb(body, use_list=False))
-        return _KINDS[kind](*values)
-    except (ValueError, TypeError, KeyError, RecursionError, msgpack.UnpackException) as error:
-        raise MessageError(f"bytes that are no message of Onlooker ({type(error).__name__}).") from None
-
-
-@dataclass(frozen=True)
-class Signed:
-    """A message with the signature of who says it.
-
-    Attributes:
-        body: the message as `packed`.
-        signature: 64 bytes, Ed25519.
-    """
-
-    body: bytes
-    signature: bytes
-
-    @staticmethod
-    def by(key: Ed25519PrivateKey, message: Message) -> Signed:
-        """A message, signed."""
-        body = packed(message)
-        return Signed(body, key.sign(digest(Use.MESSAGE, body)))
-
-    def to_bytes(self) -> bytes:
-        """Both, as they are sent and kept."""
-        return cast(bytes, msgpack.packb([self.body, self.signature]))
-
-    @staticmethod
-    def from_bytes(given: bytes) -> Signed:
-        """What `to_bytes` gave.
-
-        Raises:
-            MessageError: if it did not.
-        """
-        try:
-            body, signature = cast(Iterable[Any], msgpack.unpackb(given, use_list=False))
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
-            raise MessageError(f"bytes that are no signed message ({type(error).__name__}).") from None
-        if not isinstance(body, bytes) or not isinstance(signature, bytes):
-            raise MessageError("bytes that are no signed message.")
-        return Signed(body, signature)
-
-    def opened(self, key: bytes) -> Message:
-        """The message, if the holder of this public key said it.
-
-        Raises:
-            MessageError: if not, or if it is no message.
-        """
-        self.check(key)
-        return unpacked(self.body)
-
-    def check(self, key: bytes) -> None:
-        """Refuse what the holder of this public key, 32 bytes, did not say.
-
-        Raises:
-            MessageError: if so.
-        """
-        try:
-            Ed25519PublicKey.from_public_bytes(key).verify(self.signature, digest(Use.MESSAGE, self.body))
-        except (InvalidSignature, ValueError):
-            raise MessageError("a message that its sender did not sign.") from None
+Message: TypeAlias = (
+    Announcement | Opening | Freeze | Spoken | NoisyShare | Report | Delivery | Received | Ended | Closing | Witness
+)

@@ -22,7 +22,12 @@ create table if not exists entries (
 create table if not exists envelopes (
     context blob not null, client integer not null, body blob not null, primary key (context, client)) without rowid;
 create table if not exists shares (context blob primary key, body blob not null) without rowid;
+create table if not exists sums (number integer primary key, context blob not null unique, body blob not null);
 create table if not exists states (name text primary key, body blob not null) without rowid;
+create table if not exists owner (announcement blob not null);
+create table if not exists witnesses (
+    context blob not null, owner integer not null, server integer not null, body blob not null,
+    primary key (context, owner, server)) without rowid;
 """
 
 
@@ -48,6 +53,19 @@ class Store:
         """Close the file."""
         self._base.close()
 
+    def claim(self, announcement: bytes) -> bool:
+        """Give the file an owner for ever, by what the server announces; False if it has another one."""
+        with self._base:
+            self._base.execute("begin immediate")
+            found = self._base.execute("select announcement from owner").fetchone()
+            if found is None:
+                self._base.execute("insert into owner values (?)", (announcement,))
+            return found is None or bytes(found[0]) == announcement
+
+    def is_of(self, announcement: bytes) -> bool:
+        """True if the server that announced this is the owner."""
+        return self._base.execute("select announcement from owner").fetchone() == (announcement,)
+
     def begin(self, place: bytes, context: bytes, opening: bytes) -> bool:
         """Give a place its context for ever; False if it has another one."""
         self._base.execute("insert or ignore into contexts values (?, ?, ?)", (place, context, opening))
@@ -68,8 +86,12 @@ class Store:
 
     def entries(self, context: bytes) -> list[bytes]:
         """A round's log, from its beginning."""
-        rows = self._base.execute("select body from entries where context = ? order by number", (context,))
-        return [bytes(one) for (one,) in rows]
+        return [body for body, _ in self.chain(context)]
+
+    def chain(self, context: bytes) -> list[tuple[bytes, bytes]]:
+        """A round's log, each entry with the hash of the log up to there."""
+        rows = self._base.execute("select body, head from entries where context = ? order by number", (context,))
+        return [(bytes(body), bytes(head)) for body, head in rows]
 
     def head(self, context: bytes) -> bytes:
         """The hash of a round's log, 32 bytes."""
@@ -82,8 +104,18 @@ class Store:
         ).fetchone()
         return bytes(found[0])
 
-    def seal(self, context: bytes, body: bytes, entry: bytes, states: Mapping[str, bytes]) -> None:
+    def seal(
+        self, context: bytes, body: bytes, entry: bytes, sums: bytes, states: Mapping[str, bytes], keep: int | None
+    ) -> None:
         """Keep a round's noisy share, and what the noise of later rounds rests on, and drop its envelopes.
+
+        Args:
+            context: of which round.
+            body: the message with the share.
+            entry: the last of the round's log.
+            sums: the share before its noise, for the server's own auditor.
+            states: what the noise of later rounds rests on.
+            keep: of how many rounds at the most to keep the sums, this one among them; None for all.
 
         Raises:
             sqlite3.IntegrityError: if it has one.
@@ -91,6 +123,9 @@ class Store:
         with self._base:
             self._base.execute("begin immediate")
             self._base.execute("insert into shares values (?, ?)", (context, body))
+            self._base.execute("insert into sums (context, body) values (?, ?)", (context, sums))
+            if keep is not None:
+                self._base.execute("delete from sums where number <= (select max(number) from sums) - ?", (keep,))
             for name, state in states.items():
                 self._base.execute("insert or replace into states values (?, ?)", (name, state))
             self._drop(context)
@@ -107,6 +142,27 @@ class Store:
         """A round's noisy share as it was first sent; None where there is none."""
         found = self._base.execute("select body from shares where context = ?", (context,)).fetchone()
         return None if found is None else bytes(found[0])
+
+    def sums(self, context: bytes) -> bytes | None:
+        """A round's share before its noise; None where it was not kept."""
+        found = self._base.execute("select body from sums where context = ?", (context,)).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def countersign(self, context: bytes, owner: int, server: int, body: bytes) -> bytes:
+        """Keep a server's countersignature of the end of an owner's log; the first one, if there is one."""
+        self._base.execute("insert or ignore into witnesses values (?, ?, ?, ?)", (context, owner, server, body))
+        (kept,) = self._base.execute(
+            "select body from witnesses where context = ? and owner = ? and server = ?", (context, owner, server)
+        ).fetchone()
+        return bytes(kept)
+
+    def witnesses(self, owner: int, context: bytes | None = None) -> list[bytes]:
+        """The countersignatures of an owner's logs, or of one of them, in the order of servers."""
+        rows = self._base.execute(
+            "select body from witnesses where owner = ? and (? is null or context = ?) order by server, context",
+            (owner, context, context),
+        )
+        return [bytes(one) for (one,) in rows]
 
     def states(self, names: Iterable[str]) -> dict[str, bytes]:
         """What the noise of later rounds rests on, of those sums that have any."""

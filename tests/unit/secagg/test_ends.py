@@ -7,14 +7,15 @@ import shutil
 import numpy as np
 import pytest
 
+from onlooker.errors import ProtocolError
 from onlooker.secagg import coordinator
-from onlooker.secagg.messages import packed
 from onlooker.secagg.protocol import Phase
 from onlooker.secagg.reports import deliveries
 from onlooker.secagg.store import Store
+from onlooker.secagg.wire import packed
 from secure_rounds import parties, row_of
 
-WRITES = ("begin", "append", "seal", "end")
+WRITES = ("begin", "append", "seal", "end", "countersign")
 CLIENTS = (0, 1, 3)
 
 
@@ -60,6 +61,7 @@ class Persistent:
                 self.ends += 1
                 store = self.everybody.stores[number]
                 self.everybody.servers[number] = self.everybody.start(number, getattr(store, "_store", store))
+                self.everybody.remind(number)
 
     def all(self, act):
         return [self.tell(number, act) for number in range(len(self.everybody.servers))]
@@ -67,7 +69,7 @@ class Persistent:
     def exchange(self, context):
         """Everybody hears all that everybody has said, until nothing changes."""
         for _ in range(5):
-            for number, words in enumerate(self.all(lambda server: server.said(context.digest))):
+            for number, words in enumerate(self.all(lambda server: server.memory.said(context.digest))):
                 for other in range(len(self.everybody.servers)):
                     for word in words if other != number else ():
                         self.tell(other, lambda server, word=word: server.hear(word))
@@ -84,13 +86,25 @@ class Persistent:
         message = coordinator.freeze(context, self.everybody.coordinator)
         self.all(lambda server: server.freeze(message))
         self.exchange(context)
-        return [self.all(lambda server: server.share(context.digest)) for _ in range(2)]
+        shares = [self.all(lambda server: server.share(context.digest)) for _ in range(2)]
+        for number, share in enumerate(shares[0]):
+            self.everybody.shares.setdefault(number, []).append(share)
+        self.witness(context)
+        return shares
+
+    def witness(self, context):
+        """The end of every log countersigned."""
+        for number, other in ((0, 1), (1, 0)):
+            closing = self.tell(number, lambda server: server.memory.closing(context.digest))
+            witness = self.tell(other, lambda server, closing=closing: server.memory.countersign(closing))
+            self.tell(number, lambda server, witness=witness: server.memory.keep(witness))
 
 
 def writes_of(everybody):
     """How many writes a round takes."""
     counting = Dying(everybody.stores[0], 10**9, False)
     everybody.servers[0] = everybody.start(0, counting)
+    everybody.remind(0)
     Persistent(everybody, 0).play(everybody.context())
     return 10**9 - counting._left
 
@@ -98,17 +112,19 @@ def writes_of(everybody):
 @pytest.fixture(scope="module")
 def writes():
     count = writes_of(parties())
-    assert count == 10  # the opening, a commitment, three reports, the freeze, three words of the other, the share
+    # The opening, a commitment, three reports, the freeze, three words of the other, the share, two countersignatures.
+    assert count == 12
     return count
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the disk", "after the disk"])
-@pytest.mark.parametrize("place", range(1, 11))
+@pytest.mark.parametrize("place", range(1, 13))
 @pytest.mark.parametrize("doomed", [0, 1])
 def test_ended_at_any_write_and_started_again(tmp_path, writes, place, after, doomed):
     assert place <= writes
     everybody = parties(folder=tmp_path)
     everybody.servers[doomed] = everybody.start(doomed, Dying(everybody.stores[doomed], place, after))
+    everybody.remind(doomed)
     speaker, context = Persistent(everybody, doomed), everybody.context()
     first, second = speaker.play(context)
     assert speaker.ends == 1 and first == second
@@ -133,18 +149,19 @@ def test_restarted_between_any_two_steps_it_is_where_it_was(tmp_path):
     context = everybody.context()
     before = Persistent(everybody, 0).play(context)
     for number in range(2):
-        again = everybody.start(number)
+        again = everybody.servers[number] = everybody.start(number)
+        everybody.remind(number)
         assert again.phase(context.digest) == (Phase.SEALED, "")
         assert again.share(context.digest) == before[0][number]
 
 
-def test_another_key_in_the_same_file_is_not_the_same_noise(tmp_path):
-    """The share that left is kept as bytes: no restart draws it again, even if its secret was lost."""
+@pytest.mark.parametrize("lost", ["secrets", "envelope"])
+def test_a_store_is_of_one_secret_for_ever(tmp_path, lost):
     everybody = parties(folder=tmp_path)
-    context = everybody.context()
-    (first, *_), _ = Persistent(everybody, 0).play(context)
-    everybody.secrets[0], everybody.envelope[0] = everybody.secrets[1], everybody.envelope[1]
-    assert everybody.start(0).share(context.digest) == first
+    other = parties(folder=tmp_path / "other") if (tmp_path / "other").mkdir() is None else None
+    getattr(everybody, lost)[0] = getattr(other, lost)[0]
+    with pytest.raises(ProtocolError, match="the store of aux:0 is of another task, or was made with other secrets"):
+        everybody.start(0)
 
 
 def test_envelopes_are_gone_once_a_round_is_over(tmp_path):

@@ -13,7 +13,7 @@ from onlooker.errors import MessageError
 from onlooker.secagg import messages
 from onlooker.secagg.envelope import Address, EnvelopeKey, seal
 from onlooker.secagg.hashing import Use, derived, digest, keyed
-from onlooker.secagg.messages import Signed, packed, unpacked
+from onlooker.secagg.wire import Signed, packed, unpacked
 from secure_rounds import key_of, parties, public
 
 D, NAME = bytes(range(32)), bytes(range(16))
@@ -30,6 +30,8 @@ EXAMPLES = [
     messages.Delivery(D, 5, NAME, b"one"),
     messages.Received(D, 5, NAME, D),
     messages.Ended(D, b"", "too few"),
+    messages.Closing(D, 1, D),
+    messages.Witness(D, 0, 1, D),
 ]
 NEVER = [
     ("Freeze", [D[:-1]]),

@@ -8,9 +8,10 @@ import pytest
 from onlooker.errors import MessageError, ProtocolError
 from onlooker.privacy.shares import combine
 from onlooker.secagg import coordinator
-from onlooker.secagg.messages import Commitment, Freeze, Opening, Reveal, Signed, packed, unpacked
+from onlooker.secagg.messages import Commitment, Freeze, Opening, Reveal
 from onlooker.secagg.protocol import Phase
 from onlooker.secagg.reports import deliveries
+from onlooker.secagg.wire import Signed, packed, unpacked
 from secure_rounds import closed, delivered, gathered, key_of, opened, parties, played, row_of, told
 
 THREE = {"servers.count": 3, "servers.corrupt": 2}
@@ -211,7 +212,7 @@ def test_words_that_were_lost_are_said_again():
         server.freeze(message)  # and nobody hears what they say
     assert {server.phase(context.digest)[0] for server in everybody.servers} == {Phase.HOLDING}
     for number, server in enumerate(everybody.servers):
-        told(everybody, number, server.said(context.digest))
+        told(everybody, number, server.memory.said(context.digest))
     assert {server.phase(context.digest)[0] for server in everybody.servers} == {Phase.NOISING}
 
 

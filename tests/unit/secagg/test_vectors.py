@@ -19,10 +19,11 @@ from onlooker.errors import MessageError
 from onlooker.privacy.shares import split
 from onlooker.secagg.envelope import Address, EnvelopeKey, seal
 from onlooker.secagg.hashing import Use, derived, digest, keyed
-from onlooker.secagg.messages import Commitment, Delivery, Reveal, Signed, packed, unpacked
+from onlooker.secagg.messages import Commitment, Delivery, Reveal
 from onlooker.secagg.protocol import Round
 from onlooker.secagg.reports import _ClientSource, opened, to_bytes
 from onlooker.secagg.secret import Secret, is_kept
+from onlooker.secagg.wire import Signed, packed, unpacked
 
 FILE = Path(__file__).resolve().parents[2] / "vectors" / "secagg.json"
 
