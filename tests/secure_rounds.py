@@ -12,6 +12,7 @@ from onlooker.secagg import coordinator
 from onlooker.secagg.aggregator import Aggregator
 from onlooker.secagg.agreement import Context, Task
 from onlooker.secagg.envelope import EnvelopeKey
+from onlooker.secagg.memory import heard
 from onlooker.secagg.reports import deliveries, report
 from onlooker.secagg.secret import Secret
 from onlooker.secagg.store import Store
@@ -68,10 +69,15 @@ class Parties:
     def remind(self, number):
         """Every other party tells a server what it has heard from it."""
         memory = self.servers[number].memory
-        memory.recall("coordinator", self.shares.get(number, []))
+        memory.recall(self.heard(number))
         for other, server in enumerate(self.servers):
             if other != number:
-                memory.recall(f"aux:{other}", server.memory.heard_from(number))
+                memory.recall(server.memory.heard_from(number, memory.nonce))
+
+    def heard(self, number, nonce=None):
+        """What the coordinator has heard from a server."""
+        nonce = nonce or self.servers[number].memory.nonce
+        return heard(self.task, "coordinator", number, nonce, self.shares.get(number, []), self.coordinator)
 
     def fetch(self, number, context):
         """A server's share, which the coordinator keeps."""

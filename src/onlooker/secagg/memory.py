@@ -9,6 +9,7 @@ The end of each log is countersigned by all other servers, once, so that a serve
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -19,6 +20,7 @@ from onlooker.secagg.messages import (
     Agreement,
     Closing,
     Commitment,
+    Heard,
     Holding,
     Message,
     NoisyShare,
@@ -40,6 +42,9 @@ class Memory:
         signing_key: its own.
         store: what it must not forget.
         rounds: where it is in each, by the digest of the context; only read.
+
+    Attributes:
+        nonce: 32 bytes of this start alone.
     """
 
     def __init__(
@@ -49,6 +54,7 @@ class Memory:
         self._rounds = rounds
         others = (f"aux:{other}" for other in range(len(task.servers)) if other != server)
         self._unheard = {"coordinator", *others}
+        self.nonce = secrets.token_bytes(32)
 
     @property
     def waits_for(self) -> frozenset[str]:
@@ -75,31 +81,38 @@ class Memory:
         kinds = (round.commitments, round.holdings, round.agreements, round.reveals)
         return tuple(Signed.by(self._signing_key, kind[self._server]) for kind in kinds if self._server in kind)
 
-    def heard_from(self, server: int) -> tuple[Signed, ...]:
-        """All that it has ever heard from another server, and what both countersigned, for that one to `recall`."""
+    def heard_from(self, server: int, nonce: bytes) -> Signed:
+        """All that it has ever heard from another server, and what both countersigned, for that one to `recall`.
+
+        Args:
+            server: which.
+            nonce: its own, of this start.
+        """
         logs = [Signed.from_bytes(entry) for context in self._rounds for entry in self._store.entries(context)]
         words = [one for one in logs if isinstance(word := unpacked(one.body), Spoken) and word.server == server]
         kept = [Signed.from_bytes(one) for owner in (server, self._server) for one in self._store.witnesses(owner)]
-        return (*words, *(one for one in kept if _is_between(unpacked(one.body), server, self._server)))
+        words += [one for one in kept if _is_between(unpacked(one.body), server, self._server)]
+        return heard(self._task, f"aux:{self._server}", server, nonce, words, self._signing_key)
 
-    def recall(self, party: str, words: Sequence[Signed]) -> None:
+    def recall(self, message: Signed) -> None:
         """Hear from another party what it has heard from this server, and refuse to go on if some of it is forgotten.
 
-        Args:
-            party: "coordinator" or "aux:j".
-            words: what that server's `heard_from` gives; of the coordinator, all shares of this server.
-
         Raises:
-            MessageError: if one of them is none of this server's, or not countersigned by the party.
+            MessageError: if that party did not say it, or of another start; or one of the words is none of this server.
             RestoredError: if this server has forgotten one: its store was put back from a backup.
         """
-        for word in words:
-            if not self._knows(party, word):
-                raise RestoredError(
-                    f"aux:{self._server} has forgotten what {party} heard from it, so its store is an old copy; it "
-                    "needs new secrets and a new task, for this one cannot go on without saying something twice."
-                )
-        self._unheard.discard(party)
+        told = unpacked(message.body)
+        if not isinstance(told, Heard) or told.task != self._task.digest or told.of != self._server:
+            raise MessageError(f"nothing that was heard from aux:{self._server} in this task.")
+        message.check(self._key_of(told.party))
+        if told.nonce != self.nonce:
+            raise MessageError(f"what {told.party} told aux:{self._server} when it was started another time.")
+        if not all(self._knows(told.party, Signed.from_bytes(word)) for word in told.words):
+            raise RestoredError(
+                f"aux:{self._server} has forgotten what {told.party} heard from it, so its store is an old copy; it "
+                "needs new secrets and a new task, for this one cannot go on without saying something twice."
+            )
+        self._unheard.discard(told.party)
 
     def closing(self, context: bytes) -> Signed:
         """The end of the log of a round whose share is sealed, for the other servers to countersign.
@@ -160,10 +173,24 @@ class Memory:
             return word.to_bytes() in self._store.witnesses(message.of, message.context)
         return word in self.said(spoken_in(message).context)
 
+    def _key_of(self, party: str) -> bytes:
+        """The public key of who may tell it something."""
+        kind, _, number = party.partition(":")
+        if party == "coordinator":
+            return self._task.coordinator
+        if kind != "aux" or not number.isdecimal():
+            raise MessageError("something that was heard by nobody of this task.")
+        return another(self._task, self._server, int(number))
+
     def _round(self, context: bytes) -> Round:
         if context not in self._rounds:
             raise ProtocolError("a log of a round that was not opened here.")
         return self._rounds[context]
+
+
+def heard(task: Task, party: str, server: int, nonce: bytes, words: Sequence[Signed], key: Ed25519PrivateKey) -> Signed:
+    """What a party tells a server that it has heard from it; the coordinator all its shares."""
+    return Signed.by(key, Heard(task.digest, party, server, nonce, tuple(one.to_bytes() for one in words)))
 
 
 def another(task: Task, server: int, speaker: int) -> bytes:

@@ -232,9 +232,31 @@ class Witness:
     head: Digest
 
 
+@checked(config=_STRICT, frozen=True)
+class Heard:
+    """All that a party has ever heard from a server, for that one when it starts (`memory.Memory.recall`).
+
+    Attributes:
+        task: the digest of the task.
+        party: who heard it: "coordinator" or "aux:j".
+        of: from which server.
+        nonce: drawn by that server as it started, so that what was true of an earlier start is not told again.
+        words: each with its signature, as they were sent.
+    """
+
+    task: Digest
+    party: Annotated[str, Field(max_length=16)]
+    of: Server
+    nonce: Digest
+    words: tuple[bytes, ...]
+
+
 Spoken: TypeAlias = Commitment | Holding | Agreement | Reveal
 """What servers say to each other in a round."""
 
+Note: TypeAlias = Received | Ended
+"""What a server writes into its own log."""
+
 Message: TypeAlias = (
-    Announcement | Opening | Freeze | Spoken | NoisyShare | Report | Delivery | Received | Ended | Closing | Witness
+    Announcement | Opening | Freeze | Report | Delivery | Spoken | NoisyShare | Note | Closing | Witness | Heard
 )

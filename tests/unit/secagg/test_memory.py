@@ -8,6 +8,7 @@ import pytest
 
 from onlooker.errors import MessageError, ProtocolError, RestoredError
 from onlooker.secagg import coordinator
+from onlooker.secagg.memory import heard
 from onlooker.secagg.messages import Closing, Commitment, Witness
 from onlooker.secagg.reports import deliveries
 from onlooker.secagg.store import Store
@@ -84,9 +85,10 @@ def test_a_share_that_only_the_coordinator_has_is_enough(tmp_path):
     everybody.remind(0)
     played(everybody, everybody.context(), (0, 1))
     restored = everybody.start(0, Store(store.copies[-1]))
-    restored.memory.recall("aux:1", everybody.servers[1].memory.heard_from(0))
+    nonce = restored.memory.nonce
+    restored.memory.recall(everybody.servers[1].memory.heard_from(0, nonce))
     with pytest.raises(RestoredError, match="what coordinator heard"):
-        restored.memory.recall("coordinator", everybody.shares[0])
+        restored.memory.recall(everybody.heard(0, nonce))
 
 
 def acts(everybody, context):
@@ -108,14 +110,15 @@ def test_a_server_that_was_started_waits_for_everybody(tmp_path, silent):
     context = everybody.context()
     played(everybody, context, (0, 1))
     server = everybody.start(0)
-    told_by = {"coordinator": everybody.shares[0], "aux:1": everybody.servers[1].memory.heard_from(0)}
-    for party, words in told_by.items():
+    nonce = server.memory.nonce
+    told_by = {"coordinator": everybody.heard(0, nonce), "aux:1": everybody.servers[1].memory.heard_from(0, nonce)}
+    for party, told in told_by.items():
         if party != silent:
-            server.memory.recall(party, words)
+            server.memory.recall(told)
     for act in acts(everybody, context).values():
         with pytest.raises(ProtocolError, match=f"aux:0 was started, and waits until {silent} told it"):
             act(server)
-    server.memory.recall(silent, told_by[silent])
+    server.memory.recall(told_by[silent])
     acts(everybody, context)["share"](server)
     acts(everybody, context)["countersign"](server)
 
@@ -132,9 +135,31 @@ def test_nobody_can_stop_a_server_with_what_it_never_said():
         [everybody.servers[1].announcement()],
     ):
         with pytest.raises(MessageError):
-            server.memory.recall("aux:1", words)
+            server.memory.recall(heard(everybody.task, "aux:1", 0, server.memory.nonce, words, other))
+    words = [Signed.by(other, Witness(context.digest, 1, 0, bytes(32)))]
     with pytest.raises(MessageError, match="a countersignature of another than coordinator"):
-        server.memory.recall("coordinator", [Signed.by(other, Witness(context.digest, 1, 0, bytes(32)))])
+        server.memory.recall(heard(everybody.task, "coordinator", 0, server.memory.nonce, words, everybody.coordinator))
+    assert server.memory.waits_for == {"coordinator", "aux:1"}
+
+
+def test_nobody_speaks_for_another_or_of_another_start():
+    everybody, others = parties(), parties(identity=bytes(31) + b"x")
+    server, key = everybody.start(0), everybody.signing[1]
+    nonce = server.memory.nonce
+    for told, reason in (
+        (heard(everybody.task, "coordinator", 0, nonce, [], key), "did not sign"),
+        (heard(everybody.task, "aux:1", 0, nonce, [], everybody.coordinator), "did not sign"),
+        (heard(everybody.task, "aux:0", 0, nonce, [], everybody.signing[0]), "no other server"),
+        (heard(everybody.task, "aux:2", 0, nonce, [], key), "no other server"),
+        (heard(everybody.task, "client:1", 0, nonce, [], everybody.clients[1]), "heard by nobody"),
+        (heard(everybody.task, "aux:-1", 0, nonce, [], key), "heard by nobody"),
+        (heard(everybody.task, "aux:1", 1, nonce, [], key), "nothing that was heard from aux:0"),
+        (heard(others.task, "aux:1", 0, nonce, [], key), "nothing that was heard from aux:0"),
+        (heard(everybody.task, "aux:1", 0, everybody.servers[0].memory.nonce, [], key), "started another time"),
+        (everybody.servers[1].announcement(), "nothing that was heard"),
+    ):
+        with pytest.raises(MessageError, match=reason):
+            server.memory.recall(told)
     assert server.memory.waits_for == {"coordinator", "aux:1"}
 
 

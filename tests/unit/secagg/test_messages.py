@@ -32,6 +32,7 @@ EXAMPLES = [
     messages.Ended(D, b"", "too few"),
     messages.Closing(D, 1, D),
     messages.Witness(D, 0, 1, D),
+    messages.Heard(D, "aux:1", 0, D, (b"one", b"")),
 ]
 NEVER = [
     ("Freeze", [D[:-1]]),
