@@ -58,7 +58,7 @@ class Parties:
     clients: list
     stores: list
     servers: list = field(default_factory=list)
-    shares: dict = field(default_factory=dict)
+    closings: dict = field(default_factory=dict)
 
     def start(self, server, store=None):
         """Start a server on its store, or on another; it has heard from nobody yet."""
@@ -77,12 +77,12 @@ class Parties:
     def heard(self, number, nonce=None):
         """What the coordinator has heard from a server."""
         nonce = nonce or self.servers[number].memory.nonce
-        return heard(self.task, "coordinator", number, nonce, self.shares.get(number, []), self.coordinator)
+        return heard(self.task, "coordinator", number, nonce, self.closings.get(number, []), self.coordinator)
 
     def fetch(self, number, context):
-        """A server's share, which the coordinator keeps."""
+        """A server's share, with the end of its log, which the coordinator keeps."""
         share = self.servers[number].share(context.digest)
-        self.shares.setdefault(number, []).append(share)
+        self.closings.setdefault(number, []).append(self.servers[number].memory.closing(context.digest))
         return share
 
     def context(self, round=1, group=0, model=MODEL):

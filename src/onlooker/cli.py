@@ -1,4 +1,4 @@
-"""The command: plan, run, resume, report, reproduce.
+"""The command: plan, run, resume, report, reproduce; keys, serve, verify-transcript.
 
 What needs torch or draws a page is imported by the commands that use it: torch alone takes longer to import than most
 plans take to make.
@@ -21,6 +21,7 @@ from rich.console import Console
 from onlooker import __version__, config, display
 from onlooker._stored import packed
 from onlooker.config import Prepared
+from onlooker.deployment import commands
 from onlooker.errors import FolderError, OnlookerError, TermsError
 from onlooker.folder import RunFolder
 from onlooker.privacy.forecast import forecast
@@ -248,6 +249,9 @@ def _close_output() -> None:
 
 
 app.command(name="reproduce")(_sentences()(reproduce))
+app.command(name="keys")(_sentences()(commands.keys))
+app.command(name="serve")(_sentences()(commands.serve))
+app.command(name="verify-transcript")(_sentences()(commands.verify_transcript))
 
 
 def _say(sentence: str) -> None:

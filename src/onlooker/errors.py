@@ -44,6 +44,10 @@ class ProtocolError(OnlookerError):
     """Something that a party may not say now; nothing has changed."""
 
 
+class UnreachableError(OnlookerError):
+    """A party that does not answer; it may later."""
+
+
 class RestoredError(OnlookerError):
     """A server whose memory is older than what others have heard from it: it must not go on, for it would say again."""
 

@@ -8,7 +8,7 @@ import tomllib
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from onlooker.config.schema import Configuration, Table
 from onlooker.errors import ConfigError
 
+File = TypeVar("File", bound=Table)
 _WANTED = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -40,26 +41,46 @@ def load(path: Path, settings: Iterable[str] = ()) -> Configuration:
     Raises:
         ConfigError: if it cannot be read, or a table, key, type or option is wrong: one sentence for the first fault.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"the configuration {path} cannot be read: {reason}; name a TOML file.") from error
-    return parse(text, settings, path.name)
+    return parse(_text(path), settings, path.name)
+
+
+def read(kind: type[File], path: Path) -> File:
+    """Read a file of another kind, whose keys are those of a `Table`, with the same care.
+
+    Raises:
+        ConfigError: as `load`.
+    """
+    text = _text(path)
+    return _checked(kind, _table(text, path.name), text, path.name, [])
 
 
 def parse(text: str, settings: Iterable[str] = (), name: str = "run.toml") -> Configuration:
     """As `load`, from the text of a file called `name`."""
+    table = _table(text, name)
+    return _checked(Configuration, table, text, name, [_override(table, setting) for setting in settings])
+
+
+def _text(path: Path) -> str:
     try:
-        table = tomllib.loads(text)
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"the configuration {path} cannot be read: {reason}; name a TOML file.") from error
+
+
+def _table(text: str, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and lists as deep
         raise ConfigError(f"{name} is not TOML: {error}.") from error
-    options = [_override(table, setting) for setting in settings]
+
+
+def _checked(kind: type[File], table: dict[str, Any], text: str, name: str, options: list[list[str]]) -> File:
     try:
-        return Configuration.model_validate(table)
+        return kind.model_validate(table)
     except ValidationError as error:
         faults = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")  # a misspelt table first
-        raise ConfigError(_sentence(faults[0], text, name, options)) from error
+        raise ConfigError(_sentence(kind, faults[0], text, name, options)) from error
 
 
 def _override(table: dict[str, Any], setting: str) -> list[str]:
@@ -83,7 +104,7 @@ def _override(table: dict[str, Any], setting: str) -> list[str]:
     return [*tables, last]
 
 
-def _sentence(error: ErrorDetails, text: str, name: str, options: list[list[str]]) -> str:
+def _sentence(kind: type[Table], error: ErrorDetails, text: str, name: str, options: list[list[str]]) -> str:
     # pydantic adds the tried type to the path of a union; keys of ours are lower case and hold no brackets.
     path = [str(part) for part in error["loc"] if isinstance(part, int) or re.fullmatch(r"[^\[\]()]+", str(part))]
     path = [part for part in path if part not in ("float", "int", "str", "bool")]
@@ -95,7 +116,7 @@ def _sentence(error: ErrorDetails, text: str, name: str, options: list[list[str]
     if any(path[: len(option)] == option for option in options):
         prefix = "--set: "
     if error["type"] == "extra_forbidden":
-        return f"{prefix}{_unknown(path)}"
+        return f"{prefix}{_unknown(kind, path)}"
     if error["type"] == "missing":
         return f"{prefix}{key} is missing; name it."
     if error["type"] == "literal_error":
@@ -104,12 +125,12 @@ def _sentence(error: ErrorDetails, text: str, name: str, options: list[list[str]
     return f"{prefix}{key} = {_shown(error['input'])} must be {wanted}."
 
 
-def _unknown(path: list[str]) -> str:
-    known = _known(Configuration, path[:-1])
+def _unknown(kind: type[Table], path: list[str]) -> str:
+    known = _known(kind, path[:-1])
     nearest = difflib.get_close_matches(path[-1], known, 1, 0.0)[0]
-    kind = "table" if len(path) == 1 or path[-1] in ("clients", "records") and path[0] == "sampling" else "key"
+    what = "table" if len(path) == 1 or path[-1] in ("clients", "records") and path[0] == "sampling" else "key"
     where = f"[{'.'.join(path[:-1])}]" if len(path) > 1 else "a configuration"
-    return f'the {kind} "{path[-1]}" is not known in {where}; the nearest known name is "{nearest}".'
+    return f'the {what} "{path[-1]}" is not known in {where}; the nearest known name is "{nearest}".'
 
 
 def _known(table: type[Table], path: list[str]) -> list[str]:

@@ -175,6 +175,15 @@ class Aggregator:
         """End a round that has taken too long; its place is used up. One whose share was sealed stays as it is."""
         self._put(context, protocol.aborted(self._round(context), why))
 
+    def contexts(self) -> tuple[bytes, ...]:
+        """The digests of all rounds that were opened here."""
+        return tuple(self._rounds)
+
+    def waits(self, context: bytes) -> bool:
+        """True if a round takes no more reports, and other servers must say something before its share can be had."""
+        round = self._round(context)
+        return round.frozen and round.phase not in (Phase.NOISING, Phase.SEALED, Phase.ABORTED)
+
     def phase(self, context: bytes) -> tuple[Phase, str]:
         """How far a round is, and why it ended if it was aborted."""
         round = self._round(context)

@@ -23,7 +23,6 @@ from onlooker.secagg.messages import (
     Heard,
     Holding,
     Message,
-    NoisyShare,
     Reveal,
     Spoken,
     Witness,
@@ -31,6 +30,9 @@ from onlooker.secagg.messages import (
 from onlooker.secagg.protocol import Phase, Round
 from onlooker.secagg.store import Store
 from onlooker.secagg.wire import Signed, unpacked
+
+NONCE_BYTES = 32
+"""Of what a server draws as it starts."""
 
 
 class Memory:
@@ -54,7 +56,7 @@ class Memory:
         self._rounds = rounds
         others = (f"aux:{other}" for other in range(len(task.servers)) if other != server)
         self._unheard = {"coordinator", *others}
-        self.nonce = secrets.token_bytes(32)
+        self.nonce = secrets.token_bytes(NONCE_BYTES)
 
     @property
     def waits_for(self) -> frozenset[str]:
@@ -87,7 +89,13 @@ class Memory:
         Args:
             server: which.
             nonce: its own, of this start.
+
+        Raises:
+            MessageError: if it is no other server, or this is no nonce.
         """
+        another(self._task, self._server, server)
+        if len(nonce) != NONCE_BYTES:
+            raise MessageError(f"a nonce of {len(nonce)} bytes, which must be {NONCE_BYTES}.")
         logs = [Signed.from_bytes(entry) for context in self._rounds for entry in self._store.entries(context)]
         words = [one for one in logs if isinstance(word := unpacked(one.body), Spoken) and word.server == server]
         kept = [Signed.from_bytes(one) for owner in (server, self._server) for one in self._store.witnesses(owner)]
@@ -167,8 +175,8 @@ class Memory:
             word.check(another(self._task, self._server, message.server))
             return self._store.share(message.context) is not None and self._store.head(message.context) == message.head
         word.check(self._task.servers[self._server])
-        if isinstance(message, NoisyShare):
-            return self._store.share(message.context) == word.to_bytes()
+        if isinstance(message, Closing):
+            return self._store.share(message.context) is not None and self._store.head(message.context) == message.head
         if isinstance(message, Witness):
             return word.to_bytes() in self._store.witnesses(message.of, message.context)
         return word in self.said(spoken_in(message).context)
@@ -189,7 +197,7 @@ class Memory:
 
 
 def heard(task: Task, party: str, server: int, nonce: bytes, words: Sequence[Signed], key: Ed25519PrivateKey) -> Signed:
-    """What a party tells a server that it has heard from it; the coordinator all its shares."""
+    """What a party tells a server that it has heard from it; the coordinator the ends of all its logs."""
     return Signed.by(key, Heard(task.digest, party, server, nonce, tuple(one.to_bytes() for one in words)))
 
 

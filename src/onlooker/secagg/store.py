@@ -57,14 +57,15 @@ class Store:
         """Give the file an owner for ever, by what the server announces; False if it has another one."""
         with self._base:
             self._base.execute("begin immediate")
-            found = self._base.execute("select announcement from owner").fetchone()
+            found = self.owner()
             if found is None:
                 self._base.execute("insert into owner values (?)", (announcement,))
-            return found is None or bytes(found[0]) == announcement
+            return found in (None, announcement)
 
-    def is_of(self, announcement: bytes) -> bool:
-        """True if the server that announced this is the owner."""
-        return self._base.execute("select announcement from owner").fetchone() == (announcement,)
+    def owner(self) -> bytes | None:
+        """What its owner announced; None where nobody has claimed it."""
+        found = self._base.execute("select announcement from owner").fetchone()
+        return None if found is None else bytes(found[0])
 
     def begin(self, place: bytes, context: bytes, opening: bytes) -> bool:
         """Give a place its context for ever; False if it has another one."""

@@ -16,13 +16,13 @@ from onlooker.errors import MessageError, OnlookerError
 from onlooker.privacy.shares import Ring
 from onlooker.secagg.agreement import Context, Task
 from onlooker.secagg.hashing import Use, digest
-from onlooker.secagg.messages import Ended, Freeze, NoisyShare, Received, Spoken, Witness
+from onlooker.secagg.messages import Announcement, Ended, Freeze, NoisyShare, Received, Spoken, Witness
 from onlooker.secagg.protocol import Phase, Round
 from onlooker.secagg.replay import context_of, replayed
 from onlooker.secagg.reports import from_bytes, to_bytes
 from onlooker.secagg.secret import Secret
 from onlooker.secagg.store import Store
-from onlooker.secagg.wire import Signed, packed, unpacked
+from onlooker.secagg.wire import Signed, unpacked
 from onlooker.types import Integers
 
 
@@ -47,20 +47,21 @@ class Verdict:
     unchecked: tuple[str, ...]
 
 
-def verified(task: Task, server: int, envelope_key: bytes, secret: Secret, store: Store) -> Iterator[Verdict]:
+def verified(task: Task, server: int, secret: Secret, store: Store) -> Iterator[Verdict]:
     """Check a server's store, round by round.
 
     Args:
         task: what all parties have agreed on.
         server: whose store it is.
-        envelope_key: the public key that it announced.
         secret: what it announced a commitment to.
         store: what it kept; it is only read.
 
     Raises:
         MessageError: if the store is not of this server, task and secret; or what opened a round is no message.
     """
-    if not store.is_of(packed(secret.announced(task, envelope_key))):
+    owner = store.owner()
+    announced = None if owner is None else unpacked(owner)
+    if not isinstance(announced, Announcement) or secret.announced(task, announced.envelope_key) != announced:
         raise MessageError(f"the store is none of aux:{server} in this task, or not of this secret.")
     states: dict[str, Integers] = {}
     openings = [Signed.from_bytes(one) for one in store.openings()]

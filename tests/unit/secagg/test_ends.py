@@ -87,8 +87,9 @@ class Persistent:
         self.all(lambda server: server.freeze(message))
         self.exchange(context)
         shares = [self.all(lambda server: server.share(context.digest)) for _ in range(2)]
-        for number, share in enumerate(shares[0]):
-            self.everybody.shares.setdefault(number, []).append(share)
+        closings = self.all(lambda server: server.memory.closing(context.digest))
+        for number, closing in enumerate(closings):
+            self.everybody.closings.setdefault(number, []).append(closing)
         self.witness(context)
         return shares
 

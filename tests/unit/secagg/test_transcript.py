@@ -21,8 +21,7 @@ TREE = {"task.method": '"dp-ftrl"', "servers.count": 2, "sampling.clients.name":
 
 
 def audited(everybody, server=0):
-    envelope = everybody.envelope[server].public
-    return list(verified(everybody.task, server, envelope, everybody.secrets[server], everybody.stores[server]))
+    return list(verified(everybody.task, server, everybody.secrets[server], everybody.stores[server]))
 
 
 def faults(everybody, server=0):
@@ -150,10 +149,10 @@ def test_a_countersignature_of_another_log_is_found():
 
 def test_a_store_of_another_server_or_secret_is_none_to_audit():
     everybody, _ = one_round()
-    store, envelope = everybody.stores[0], everybody.envelope[0].public
+    store = everybody.stores[0]
     for server, secret in ((0, Secret(0, bytes(32))), (1, everybody.secrets[1])):
         with pytest.raises(MessageError, match=f"the store is none of aux:{server} in this task"):
-            list(verified(everybody.task, server, envelope, secret, store))
+            list(verified(everybody.task, server, secret, store))
 
 
 def test_only_the_last_sums_are_kept_where_so_asked():

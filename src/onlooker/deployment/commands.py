@@ -1,0 +1,100 @@
+"""The commands of a deployment: keys, serve, verify-transcript.
+
+What speaks to a network is imported by the command that does: it comes with `pip install "onlooker[servers]"`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onlooker import config
+from onlooker.errors import ConfigError
+
+
+def keys(
+    folder: Annotated[Path, typer.Argument(help="Where to write them; must not be there yet.", show_default=False)],
+    job: Annotated[Path, typer.Option("--job", help="The configuration whose terms are agreed on.")],
+    names: Annotated[
+        list[str] | None, typer.Option("--name", help="A DNS name or IP address of the servers; may be repeated.")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", help="Of the first server; the others have the next ones.")] = 9100,
+) -> None:
+    """Make all parties' keys and files for a trial on one machine; in earnest each party makes its own."""
+    from onlooker.deployment.keys import write
+
+    terms = config.prepare(config.load(job), job.parent).agreement.terms
+    servers = terms.channels[0].summation.servers
+    if servers < 2:
+        raise ConfigError(f"{job.name} has no auxiliary servers; set servers.count = 2.")
+    if not 0 < port <= 65536 - servers:
+        raise ConfigError(f"--port {port} must be from 1 to {65536 - servers}.")
+    write(folder, terms, names or ["127.0.0.1", "localhost"], range(port, port + servers))
+    print(f"{folder / 'task.toml'} is what all parties share. Start each server, such as")
+    print(f"onlooker serve {folder / 'aux0.toml'}")
+
+
+def serve(
+    file: Annotated[Path, typer.Argument(help="The server's file, such as aux0.toml.", show_default=False)],
+    restored: Annotated[
+        bool, typer.Option("--restored", help="End all tasks here: the folder was put back from a backup.")
+    ] = False,
+) -> None:
+    """Serve as an auxiliary server until stopped."""
+    _require_extra()
+    from onlooker.deployment.files import own
+    from onlooker.deployment.serve import restored as end_all
+    from onlooker.deployment.serve import serve as run
+
+    started_with = own(file)
+    if restored:
+        print(f"{end_all(started_with.folder)} tasks are ended here; all parties have to agree on a new one.")
+        return
+    run(started_with, lambda sentence: print(sentence, flush=True))
+
+
+def verify_transcript(
+    file: Annotated[Path, typer.Argument(help="The server's file, such as aux0.toml.", show_default=False)],
+) -> None:
+    """Check, as a server's own auditor, its log, the signatures in it and that its noise is its secret's."""
+    _require_extra()
+    from onlooker.deployment.files import own
+    from onlooker.deployment.state import kept
+    from onlooker.secagg.store import Store
+    from onlooker.secagg.transcript import verified
+
+    of = own(file)
+    secret, store = kept(of.folder, of.shared.task.identity, of.server)
+    if not store.exists():
+        print("no round was opened here.")
+        return
+    wrong = 0
+    for one in verified(of.shared.task, of.server, secret, Store(store)):
+        where = f"round {one.round}" + (f", group {one.group}" if of.shared.task.terms.groups > 1 else "")
+        print(f"{where}: {one.reports} reports; this server {one.phase.value}.")
+        for sentence in one.faults:
+            print(f"  FAULT: {sentence}.")
+        for sentence in one.unchecked:
+            print(f"  not checked: {sentence}.")
+        wrong += len(one.faults)
+    print(f"faults: {wrong}")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _require_extra() -> None:
+    """Say in one sentence what to install, where it is not.
+
+    Raises:
+        ConfigError: if so.
+    """
+    try:
+        import httpx
+        import starlette
+        import uvicorn
+
+        del httpx, starlette, uvicorn
+    except ModuleNotFoundError as error:
+        raise ConfigError(f'auxiliary servers need {error.name}: pip install "onlooker[servers]".') from error

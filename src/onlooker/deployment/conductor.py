@@ -1,0 +1,155 @@
+"""The coordinator's half of a round through auxiliary servers: it relays what it cannot read, and sums their shares.
+
+Whatever it says may be said again, so it says everything again until it was heard or its patience ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from onlooker.deployment.http import Link, each
+from onlooker.errors import ProtocolError, UnreachableError
+from onlooker.privacy.sums import Sealed
+from onlooker.secagg import coordinator
+from onlooker.secagg.agreement import Context, Task
+from onlooker.secagg.memory import heard
+from onlooker.secagg.messages import Announcement, Report
+from onlooker.secagg.protocol import Phase
+from onlooker.secagg.reports import deliveries
+from onlooker.secagg.wire import Signed, packed
+
+Result = TypeVar("Result")
+_SOONEST, _LATEST = 0.02, 1.0
+"""Seconds until something is asked again, at first and in the end."""
+
+
+class Conductor:
+    """A coordinator of one task.
+
+    Args:
+        task: what all parties have agreed on.
+        key: its own, which signs.
+        links: to each server, in their order.
+        patience: seconds that a server may take until it is given up for this round.
+        closings: of each server the ends of all its logs, which the coordinator must keep for the whole task: from them
+            a server that was put back from a backup learns that it was. Each new one is added as it comes.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        key: Ed25519PrivateKey,
+        links: Sequence[Link],
+        patience: float,
+        closings: Sequence[list[Signed]],
+    ) -> None:
+        self._task, self._key, self._links, self._patience, self._closings = task, key, links, patience, closings
+        self._greeted: dict[int, bytes] = {}
+
+    async def announced(self) -> list[Announcement]:
+        """Every server's keys for the task.
+
+        Raises:
+            UnreachableError: if one does not answer in time.
+            MessageError: if one announces none of its own.
+        """
+        messages = await self._all(lambda server: self._ask(server, "/1/announcement"))
+        return coordinator.announced(self._task, [Signed.from_bytes(one) for one in messages])
+
+    async def open(self, context: Context) -> None:
+        """Begin a round everywhere.
+
+        Raises:
+            UnreachableError: if a server does not answer in time.
+            ProtocolError: if one refuses, for this place was used.
+        """
+        message = coordinator.opening(context, self._key).to_bytes()
+        await self._all(lambda server: self._ask(server, "/1/open", message))
+
+    async def deliver(self, report: Report) -> None:
+        """Bring each server its part of a client's report.
+
+        Raises:
+            UnreachableError: if one does not answer in time.
+            ProtocolError: if one does not take it.
+            MessageError: if it is none.
+        """
+        parts = [packed(one) for one in deliveries(report)]
+        await self._all(lambda server: self._ask(server, "/1/report", parts[server]))
+
+    async def finish(self, context: Context, reports: int) -> dict[str, Sealed]:
+        """End a round's reports, and wait for the noisy sums, by the names of their channels.
+
+        Args:
+            context: of which round.
+            reports: how many all servers took.
+
+        Raises:
+            UnreachableError: if a server does not answer in time.
+            ProtocolError: if the round ended without a sum, and why.
+        """
+        message = coordinator.freeze(context, self._key).to_bytes()
+        await self._all(lambda server: self._ask(server, "/1/freeze", message))
+        shares = await self._all(lambda server: self._share(server, context))
+        return coordinator.sealed(context, shares, reports)
+
+    async def greet(self, server: int) -> None:
+        """Tell a server what it was heard to say, which it waits for whenever it was started; and once for each start.
+
+        Raises:
+            UnreachableError: if it does not answer.
+        """
+        nonce = await self._links[server].ask("/1/nonce")
+        if nonce != self._greeted.get(server):
+            told = heard(self._task, "coordinator", server, nonce, self._closings[server], self._key)
+            await self._links[server].ask("/1/recall", told.to_bytes())
+            self._greeted[server] = nonce
+
+    async def _share(self, server: int, context: Context) -> Signed:
+        async def once() -> bytes:
+            phase, why = each(await self._ask(server, "/1/phase", context.digest))
+            if phase == Phase.ABORTED.name.encode():
+                raise _EndedError(f"round {context.round} ended without a sum: {why.decode()}.")
+            return await self._links[server].ask("/1/share", context.digest)
+
+        share, closing = (Signed.from_bytes(one) for one in each(await self._again(server, once)))
+        if closing not in self._closings[server]:
+            self._closings[server].append(closing)
+        return share
+
+    async def _ask(self, server: int, path: str, body: bytes = b"") -> bytes:
+        return await self._again(server, lambda: self._links[server].ask(path, body))
+
+    async def _again(self, server: int, ask: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Ask until it is answered; a server that was started in between is told what it waits for."""
+        until, wait = time.monotonic() + self._patience, _SOONEST
+        while True:
+            try:
+                return await ask()
+            except _EndedError:
+                raise
+            except (ProtocolError, UnreachableError) as error:
+                if time.monotonic() + wait > until:
+                    raise
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _LATEST)
+                if isinstance(error, ProtocolError):
+                    await self._greet_quietly(server)
+
+    async def _greet_quietly(self, server: int) -> None:
+        try:
+            await self.greet(server)
+        except UnreachableError:
+            return
+
+    async def _all(self, act: Callable[[int], Awaitable[Result]]) -> list[Result]:
+        return list(await asyncio.gather(*(act(server) for server in range(len(self._links)))))
+
+
+class _EndedError(ProtocolError):
+    """A round that is over, so that asking again is of no use."""

@@ -1,0 +1,165 @@
+"""Everything of HTTP: what an auxiliary server answers to, and how others ask it.
+
+A request is bytes in, bytes out, over TLS of which both sides show a certificate. Who said what is decided by the
+signatures inside, never by the connection: TLS keeps strangers out.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import msgpack
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from onlooker.errors import MessageError, OnlookerError, ProtocolError, UnreachableError
+
+Answer = Callable[[bytes], Awaitable[bytes]]
+"""What is done with the body of a request."""
+
+_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """How a party shows who it is on a connection, and whom it believes.
+
+    Attributes:
+        certificate: its own, PEM.
+        key: the private key of it.
+        authority: the certificate that all parties' certificates are signed with.
+    """
+
+    certificate: Path
+    key: Path
+    authority: Path
+
+
+def many(bodies: Sequence[bytes]) -> bytes:
+    """Several messages as one body."""
+    return cast(bytes, msgpack.packb(list(bodies)))
+
+
+def each(body: bytes) -> list[bytes]:
+    """The messages of one body.
+
+    Raises:
+        MessageError: if it is none of `many`.
+    """
+    try:
+        found = cast(object, msgpack.unpackb(body))
+    except (ValueError, TypeError, msgpack.UnpackException):
+        found = None
+    bodies = cast(list[object], found) if isinstance(found, list) else [None]
+    if not all(isinstance(one, bytes) for one in bodies):
+        raise MessageError("bytes that are no list of messages.")
+    return cast(list[bytes], bodies)
+
+
+def application(
+    answers: Mapping[str, Answer], largest: int, lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]]
+) -> Starlette:
+    """A server's half.
+
+    Args:
+        answers: for each path what is done.
+        largest: the most bytes that a request may have.
+        lifespan: what runs beside it.
+    """
+    routes = [Route(path, _endpoint(answer, largest), methods=["POST"]) for path, answer in answers.items()]
+    return Starlette(routes=routes, lifespan=lifespan)
+
+
+def server(app: Starlette, host: str, port: int, credentials: Credentials) -> uvicorn.Server:
+    """What runs it, over TLS, for those who show a certificate of the authority."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host,
+            port,
+            ssl_certfile=credentials.certificate,
+            ssl_keyfile=credentials.key,
+            ssl_ca_certs=str(credentials.authority),
+            ssl_cert_reqs=ssl.CERT_REQUIRED,
+            http="h11",
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=5,
+        )
+    )
+
+
+class Link:
+    """A way to one auxiliary server.
+
+    Args:
+        name: whom it leads to, such as "aux:1".
+        address: "https://host:port".
+        credentials: one's own.
+    """
+
+    def __init__(self, name: str, address: str, credentials: Credentials) -> None:
+        self.name = name
+        context = ssl.create_default_context(cafile=credentials.authority)
+        context.load_cert_chain(credentials.certificate, credentials.key)
+        # Parties speak to each other and to no proxy: HTTPS_PROXY of the environment is not for them.
+        self._client = httpx.AsyncClient(base_url=address, verify=context, trust_env=False, timeout=_SECONDS)
+
+    async def ask(self, path: str, body: bytes = b"") -> bytes:
+        """What the server answers.
+
+        Raises:
+            UnreachableError: if it does not answer.
+            ProtocolError: if it may not be asked that now; it may be later.
+            MessageError: if it never may.
+        """
+        try:
+            response = await self._client.post(path, content=body)
+        except httpx.HTTPError as error:
+            raise UnreachableError(
+                f"{self.name} at {self._client.base_url} does not answer: {error or type(error).__name__}."
+            ) from error
+        if response.status_code == HTTPStatus.OK:
+            return response.content
+        if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise UnreachableError(f"{self.name} failed with status {response.status_code}; see what it printed.")
+        sentence = f"{self.name}: {response.text}"
+        raise ProtocolError(sentence) if response.status_code == HTTPStatus.CONFLICT else MessageError(sentence)
+
+    async def close(self) -> None:
+        """End it."""
+        await self._client.aclose()
+
+
+def _endpoint(answer: Answer, largest: int) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        body = bytearray()
+        async for chunk in _chunks(request):
+            body += chunk
+            if len(body) > largest:
+                return Response(f"a request of more than {largest} bytes.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        try:
+            return Response(await answer(bytes(body)), media_type="application/octet-stream")
+        except ProtocolError as error:
+            return Response(str(error), HTTPStatus.CONFLICT)
+        except OnlookerError as error:
+            return Response(str(error), HTTPStatus.BAD_REQUEST)
+
+    return endpoint
+
+
+def _chunks(request: Request) -> AsyncGenerator[bytes]:
+    stream: Any = request.stream()
+    return cast(AsyncGenerator[bytes], stream)

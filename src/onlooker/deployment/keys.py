@@ -1,0 +1,150 @@
+"""Key pairs and certificates of all parties, and the files that go with them, for a trial on one machine.
+
+In earnest each party makes its own and hands out public keys alone: here one machine has seen everybody's secrets, and
+what the servers promise about each other holds for nobody.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+import tomli_w
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from onlooker.errors import FolderError
+from onlooker.privacy.terms import Terms, to_dict
+
+_LIFE = datetime.timedelta(days=365)
+_EARLIER = datetime.timedelta(hours=2)  # for clocks that do not agree
+
+
+def write(folder: Path, terms: Terms, names: Sequence[str], ports: Sequence[int]) -> None:
+    """Make all parties' keys, and the files of a task.
+
+    `task.toml` and `terms.toml` are for everybody, `aux0.toml` for the first server, with its keys in `aux0/`; the keys
+    of the coordinator and of each client lie in folders of their names. Private files are for their owner alone.
+
+    Args:
+        folder: made; must not be there yet.
+        terms: of the task.
+        names: DNS names and IP addresses at which the servers will be asked; the first one is the one used.
+        ports: of each server.
+
+    Raises:
+        FolderError: if the folder is there, or cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+        _write(folder, terms, names, ports)
+    except OSError as error:
+        raise FolderError(f"{folder} cannot be made: {error.strerror}; name a folder that is not there.") from error
+
+
+def _write(folder: Path, terms: Terms, names: Sequence[str], ports: Sequence[int]) -> None:
+    authority = _Authority(names)
+    (folder / "authority.pem").write_bytes(authority.certificate.public_bytes(Encoding.PEM))
+    servers = [f"aux{server}" for server in range(len(ports))]
+    parties = ["coordinator", *servers, *(f"client{client}" for client in range(terms.clients))]
+    keys = {party: _signing_key(folder / party) for party in parties}
+    for party in ("coordinator", *servers):
+        authority.certify(party, folder / party)
+    host = f"[{names[0]}]" if ":" in names[0] else names[0]
+    task = {
+        "identity": secrets.token_hex(32),
+        "terms": "terms.toml",
+        "addresses": [f"https://{host}:{port}" for port in ports],
+        "parties": {
+            "coordinator": keys["coordinator"],
+            "servers": [keys[server] for server in servers],
+            "clients": [keys[f"client{client}"] for client in range(terms.clients)],
+        },
+    }
+    (folder / "terms.toml").write_text(tomli_w.dumps(to_dict(terms)), encoding="utf-8")
+    (folder / "task.toml").write_text(tomli_w.dumps(task), encoding="utf-8")
+    for number, (server, port) in enumerate(zip(servers, ports, strict=True)):
+        own = {
+            "task": "task.toml",
+            "server": number,
+            "listen": f"{host}:{port}",
+            "folder": f"{server}/state",
+            "signing-key": f"{server}/signing.pem",
+            "tls": {
+                "certificate": f"{server}/tls.pem",
+                "key": f"{server}/tls-key.pem",
+                "authority": "authority.pem",
+            },
+        }
+        (folder / f"{server}.toml").write_text(tomli_w.dumps(own), encoding="utf-8")
+
+
+def _signing_key(folder: Path) -> str:
+    """A new signing key in a folder; its public half in hexadecimal digits."""
+    folder.mkdir(mode=0o700)
+    key = Ed25519PrivateKey.generate()
+    _private(folder / "signing.pem", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return key.public_key().public_bytes_raw().hex()
+
+
+def _private(path: Path, content: bytes) -> None:
+    """A file that only its owner reads, also while it is written."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+
+
+class _Authority:
+    """Who signs all certificates; its key is never written."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = [_name(one) for one in names]
+        self._key = generate_private_key(SECP256R1())
+        self._subject = _subject("Onlooker trial")
+        builder = self._builder(self._subject, self._key).add_extension(x509.BasicConstraints(True, 0), critical=True)
+        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+        self.certificate = builder.add_extension(usage, critical=True).sign(self._key, SHA256())
+
+    def certify(self, party: str, folder: Path) -> None:
+        """A party's certificate, as a server and as who asks one."""
+        key = generate_private_key(SECP256R1())
+        both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        builder = self._builder(_subject(party), key).add_extension(x509.BasicConstraints(False, None), critical=True)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(both), critical=False)
+        builder = builder.add_extension(x509.SubjectAlternativeName(self._names), critical=False)
+        certificate = builder.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
+        ).sign(self._key, SHA256())
+        (folder / "tls.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+        _private(folder / "tls-key.pem", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    def _builder(self, subject: x509.Name, key: EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        now = datetime.datetime.now(datetime.UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _EARLIER)
+            .not_valid_after(now + _LIFE)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        )
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _name(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
