@@ -43,6 +43,7 @@ study: setup
 bench: setup
 	$(BIN)/python -m benchmarks.environments --under $(ENVIRONMENTS)
 	$(BIN)/python -m benchmarks.compare --environments $(ENVIRONMENTS) $(BENCH)
+	$(ONE) $(BIN)/python -m benchmarks.breakdown > docs/benchmarks/breakdown.txt
 
 clean:
 	rm -rf .venv build dist src/*.egg-info

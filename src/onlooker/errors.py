@@ -44,6 +44,10 @@ class ProtocolError(OnlookerError):
     """Something that a party may not say now; nothing has changed."""
 
 
+class WaitingError(ProtocolError):
+    """Something that a server cannot do before others have told it what they remember; soon it can."""
+
+
 class UnreachableError(OnlookerError):
     """A party that does not answer; it may later."""
 

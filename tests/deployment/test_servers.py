@@ -22,6 +22,7 @@ from onlooker.deployment.files import shared, signing_key
 from onlooker.deployment.http import Credentials, Link
 from onlooker.errors import MessageError, ProtocolError, UnreachableError
 from onlooker.privacy.random import System
+from onlooker.secagg import coordinator
 from onlooker.secagg.agreement import Context
 from onlooker.secagg.messages import Report
 from onlooker.secagg.reports import report
@@ -284,6 +285,25 @@ def test_too_few_reports_end_a_round_with_its_reason(trial):
 
     with pytest.raises(ProtocolError, match="round 12 ended without a sum: 1 reports are held by all, below"):
         trial.run(act)
+
+
+def test_a_round_that_began_at_one_server_alone_keeps_no_other_waiting(trial):
+    """As where a coordinator dies between two servers, and goes on with the next round."""
+    context = Context(trial.task, 13, 0, MODEL)
+
+    async def act():
+        links = trial.links()
+        try:
+            key = signing_key(trial.folder / "coordinator" / "signing.pem")
+            await links[0].ask("/1/open", coordinator.opening(context, key).to_bytes())
+            await links[0].ask("/1/freeze", coordinator.freeze(context, key).to_bytes())
+        finally:
+            for link in links:
+                await link.close()
+
+    asyncio.run(act())
+    later, sealed = trial.play(14)
+    assert is_right(later, sealed)
 
 
 @pytest.mark.parametrize("party", ["nobody", "a stranger", "without TLS"])

@@ -6,6 +6,7 @@ Whatever it says may be said again, so it says everything again until it was hea
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -13,7 +14,7 @@ from typing import TypeVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from onlooker.deployment.http import Link, each
-from onlooker.errors import ProtocolError, UnreachableError
+from onlooker.errors import ProtocolError, UnreachableError, WaitingError
 from onlooker.privacy.sums import Sealed
 from onlooker.secagg import coordinator
 from onlooker.secagg.agreement import Context, Task
@@ -91,7 +92,7 @@ class Conductor:
 
         Raises:
             UnreachableError: if a server does not answer in time.
-            ProtocolError: if the round ended without a sum, and why.
+            ProtocolError: if the round ended without a sum, and why; or is not over in time.
         """
         message = coordinator.freeze(context, self._key).to_bytes()
         await self._all(lambda server: self._ask(server, "/1/freeze", message))
@@ -111,45 +112,37 @@ class Conductor:
             self._greeted[server] = nonce
 
     async def _share(self, server: int, context: Context) -> Signed:
-        async def once() -> bytes:
-            phase, why = each(await self._ask(server, "/1/phase", context.digest))
-            if phase == Phase.ABORTED.name.encode():
-                raise _EndedError(f"round {context.round} ended without a sum: {why.decode()}.")
-            return await self._links[server].ask("/1/share", context.digest)
-
-        share, closing = (Signed.from_bytes(one) for one in each(await self._again(server, once)))
+        until, wait = time.monotonic() + self._patience, _SOONEST
+        while (phase := await self._phase(server, context)) not in (Phase.NOISING, Phase.SEALED):
+            if time.monotonic() + wait > until:
+                raise ProtocolError(f"round {context.round} is not over in time: aux:{server} {phase.value}.")
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LATEST)
+        share, closing = (Signed.from_bytes(one) for one in each(await self._ask(server, "/1/share", context.digest)))
         if closing not in self._closings[server]:
             self._closings[server].append(closing)
         return share
 
-    async def _ask(self, server: int, path: str, body: bytes = b"") -> bytes:
-        return await self._again(server, lambda: self._links[server].ask(path, body))
+    async def _phase(self, server: int, context: Context) -> Phase:
+        name, why = each(await self._ask(server, "/1/phase", context.digest))
+        phase = Phase[name.decode()]
+        if phase is Phase.ABORTED:
+            raise ProtocolError(f"round {context.round} ended without a sum: {why.decode()}.")
+        return phase
 
-    async def _again(self, server: int, ask: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def _ask(self, server: int, path: str, body: bytes = b"") -> bytes:
         """Ask until it is answered; a server that was started in between is told what it waits for."""
         until, wait = time.monotonic() + self._patience, _SOONEST
         while True:
             try:
-                return await ask()
-            except _EndedError:
-                raise
-            except (ProtocolError, UnreachableError) as error:
+                return await self._links[server].ask(path, body)
+            except (WaitingError, UnreachableError):
                 if time.monotonic() + wait > until:
                     raise
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, _LATEST)
-                if isinstance(error, ProtocolError):
-                    await self._greet_quietly(server)
-
-    async def _greet_quietly(self, server: int) -> None:
-        try:
-            await self.greet(server)
-        except UnreachableError:
-            return
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LATEST)
+            with contextlib.suppress(UnreachableError):
+                await self.greet(server)
 
     async def _all(self, act: Callable[[int], Awaitable[Result]]) -> list[Result]:
         return list(await asyncio.gather(*(act(server) for server in range(len(self._links)))))
-
-
-class _EndedError(ProtocolError):
-    """A round that is over, so that asking again is of no use."""

@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from onlooker.errors import MessageError, OnlookerError, ProtocolError, UnreachableError
+from onlooker.errors import MessageError, OnlookerError, ProtocolError, UnreachableError, WaitingError
 
 Answer = Callable[[bytes], Awaitable[bytes]]
 """What is done with the body of a request."""
@@ -122,7 +122,8 @@ class Link:
 
         Raises:
             UnreachableError: if it does not answer.
-            ProtocolError: if it may not be asked that now; it may be later.
+            WaitingError: if it was started, and must first be told what others have heard from it.
+            ProtocolError: if it may not be asked that where the round is.
             MessageError: if it never may.
         """
         try:
@@ -133,9 +134,11 @@ class Link:
             ) from error
         if response.status_code == HTTPStatus.OK:
             return response.content
+        sentence = f"{self.name}: {response.text}"
+        if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+            raise WaitingError(sentence)
         if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise UnreachableError(f"{self.name} failed with status {response.status_code}; see what it printed.")
-        sentence = f"{self.name}: {response.text}"
         raise ProtocolError(sentence) if response.status_code == HTTPStatus.CONFLICT else MessageError(sentence)
 
     async def close(self) -> None:
@@ -152,6 +155,8 @@ def _endpoint(answer: Answer, largest: int) -> Callable[[Request], Awaitable[Res
                 return Response(f"a request of more than {largest} bytes.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         try:
             return Response(await answer(bytes(body)), media_type="application/octet-stream")
+        except WaitingError as error:
+            return Response(str(error), HTTPStatus.SERVICE_UNAVAILABLE)
         except ProtocolError as error:
             return Response(str(error), HTTPStatus.CONFLICT)
         except OnlookerError as error:

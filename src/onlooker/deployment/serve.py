@@ -11,7 +11,7 @@ from onlooker.deployment import state
 from onlooker.deployment.files import Own
 from onlooker.deployment.http import Link, server
 from onlooker.deployment.service import Service
-from onlooker.errors import ConfigError
+from onlooker.errors import ConfigError, RestoredError
 from onlooker.secagg.aggregator import Aggregator
 from onlooker.secagg.store import Store
 
@@ -73,6 +73,7 @@ async def _served(own: Own, say: Callable[[str], None]) -> None:
     ended.cancel()
     web.should_exit = True
     await serving
-    if service.why is not None:
+    if isinstance(service.why, RestoredError):
         state.end(own.folder, task.identity, f"{service.why}")
+    if service.why is not None:
         raise service.why

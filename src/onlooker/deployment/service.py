@@ -17,7 +17,7 @@ from typing import TypeVar
 from starlette.applications import Starlette
 
 from onlooker.deployment.http import Answer, Link, application, each, many
-from onlooker.errors import MessageError, OnlookerError, RestoredError
+from onlooker.errors import MessageError, OnlookerError, RestoredError, UnreachableError
 from onlooker.secagg.aggregator import Aggregator
 from onlooker.secagg.agreement import Task
 from onlooker.secagg.messages import IDENTITY_BYTES, Opening
@@ -57,7 +57,7 @@ class Service:
         self._news = {other: asyncio.Event() for other in links}
         self._told: dict[int, set[bytes]] = {other: set() for other in links}
         self.ended = asyncio.Event()
-        self.why: OnlookerError | None = None
+        self.why: BaseException | None = None
 
     def application(self) -> Starlette:
         """What it answers."""
@@ -81,6 +81,8 @@ class Service:
         del app
         tasks = [asyncio.create_task(self._tell(other)) for other in self._links]
         tasks.append(asyncio.create_task(self._watch()))
+        for task in tasks:
+            task.add_done_callback(self._fell)
         try:
             yield
         finally:
@@ -90,6 +92,12 @@ class Service:
             for link in self._links.values():
                 await link.close()
             self._alone.shutdown()
+
+    def _fell(self, task: asyncio.Task[None]) -> None:
+        """A server that can no longer tell others what is new must not look as if it served."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.why = self.why or error
+            self.ended.set()
 
     async def _do(self, act: Callable[[], Result]) -> Result:
         """In the thread of the aggregator, one after the other."""
@@ -175,7 +183,7 @@ class Service:
                 wait = _SOONEST
                 await news.wait()
             except RestoredError:
-                return
+                raise
             except OnlookerError:  # not there, or not yet where it can hear this: it will be
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, _LATEST)
@@ -186,23 +194,34 @@ class Service:
         await self._do(lambda: self._aggregator.memory.recall(Signed.from_bytes(told)))
 
     async def _tell_news(self, other: int, link: Link) -> None:
-        told = self._told[other]
+        failed: OnlookerError | None = None
         for context in await self._do(self._aggregator.contexts):
-            if context in told:
+            if context in self._told[other]:
                 continue
-            phase, _ = await self._do(lambda c=context: self._aggregator.phase(c))  # before its words: they end with it
-            words = [one.to_bytes() for one in await self._do(lambda c=context: self._aggregator.memory.said(c))]
-            new = [word for word in words if word not in told]
-            if new:
-                await link.ask("/1/words", many(new))
-                told.update(new)
-            if phase is Phase.SEALED:
-                closing = await self._do(lambda c=context: self._aggregator.memory.closing(c))
-                witness = await link.ask("/1/countersign", closing.to_bytes())
-                await self._do(lambda w=witness: self._aggregator.memory.keep(Signed.from_bytes(w)))
-            if phase in _OVER:
-                told.difference_update(words)
-                told.add(context)
+            try:
+                await self._tell_of(context, other, link)
+            except (UnreachableError, RestoredError):
+                raise
+            except OnlookerError as error:  # of this round; others must not wait for it
+                failed = error
+        if failed is not None:
+            raise failed
+
+    async def _tell_of(self, context: bytes, other: int, link: Link) -> None:
+        told = self._told[other]
+        phase, _ = await self._do(lambda: self._aggregator.phase(context))  # before its words: they end with it
+        words = [one.to_bytes() for one in await self._do(lambda: self._aggregator.memory.said(context))]
+        new = [word for word in words if word not in told]
+        if new:
+            await link.ask("/1/words", many(new))
+            told.update(new)
+        if phase is Phase.SEALED:
+            closing = await self._do(lambda: self._aggregator.memory.closing(context))
+            witness = await link.ask("/1/countersign", closing.to_bytes())
+            await self._do(lambda: self._aggregator.memory.keep(Signed.from_bytes(witness)))
+        if phase in _OVER:
+            told.difference_update(words)
+            told.add(context)
 
     async def _watch(self) -> None:
         """Give up rounds whose reports have ended and that do not come to an end themselves."""

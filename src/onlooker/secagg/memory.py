@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from onlooker.errors import MessageError, ProtocolError, RestoredError
+from onlooker.errors import MessageError, ProtocolError, RestoredError, WaitingError
 from onlooker.secagg.agreement import Task
 from onlooker.secagg.messages import (
     Agreement,
@@ -67,10 +67,10 @@ class Memory:
         """Refuse to go on before all have.
 
         Raises:
-            ProtocolError: if one has not.
+            WaitingError: if one has not.
         """
         if self._unheard:
-            raise ProtocolError(
+            raise WaitingError(
                 f"aux:{self._server} was started, and waits until {', '.join(sorted(self._unheard))} told it what was "
                 "heard from it before."
             )
@@ -173,13 +173,17 @@ class Memory:
             if party != f"aux:{message.server}":
                 raise MessageError(f"a countersignature of another than {party}.")
             word.check(another(self._task, self._server, message.server))
-            return self._store.share(message.context) is not None and self._store.head(message.context) == message.head
+            return self._ends(message)
         word.check(self._task.servers[self._server])
         if isinstance(message, Closing):
-            return self._store.share(message.context) is not None and self._store.head(message.context) == message.head
+            return self._ends(message)
         if isinstance(message, Witness):
             return word.to_bytes() in self._store.witnesses(message.of, message.context)
         return word in self.said(spoken_in(message).context)
+
+    def _ends(self, message: Closing | Witness) -> bool:
+        """True if the log of a round has come to this end."""
+        return self._store.share(message.context) is not None and self._store.head(message.context) == message.head
 
     def _key_of(self, party: str) -> bytes:
         """The public key of who may tell it something."""
