@@ -85,7 +85,8 @@ def broken_down(name: str) -> None:
     print(f"large product ({rate:.0f} GFLOP/s); watched, {1e3 * whole:.2f} ms, of which")
     for group, one in sorted(spent.items(), key=lambda pair: -pair[1]):
         print(f"  {group:<18}{1e3 * one:8.3f} ms{100 * one / whole:6.0f} %")
-    print(f"  if all but products and convolutions took nothing: {100 * ideal / kernels:.0f} % of that rate\n")
+    bound = ideal / alone * whole / kernels  # by shares, for the machine is not as fast in one minute as in the next
+    print(f"  if all but products and convolutions took nothing: {100 * bound:.0f} % of that rate\n")
 
 
 def main() -> None:
