@@ -17,6 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.configuration import text_of
 from benchmarks.job import Job
+from benchmarks.runners.limit import product
 from onlooker import config
 from onlooker.engines.engine import trainer_of
 from onlooker.engines.process import playing_alone
@@ -52,24 +53,13 @@ def play(study: Study, trainer: Trainer, count: int) -> float:
     return (time.perf_counter() - started) / count
 
 
-def product_rate() -> float:
-    """Operations a second of a product of 1024 by 1024 numbers, the best of some."""
-    left, right, out = (torch.randn(1024, 1024) for _ in range(3))
-    best = float("inf")
-    for _ in range(20):
-        started = time.perf_counter()
-        torch.mm(left, right, out=out)
-        best = min(best, time.perf_counter() - started)
-    return 2 * 1024**3 / best
-
-
 def broken_down(name: str) -> None:
     """Print one network's table."""
     study, count = study_of(name), _CLIENTS[name]
     trainer = trainer_of(study.engine.trainer, study.model, torch.device("cpu"))
     play(study, trainer, 2)
-    rates, seconds = [product_rate()], [play(study, trainer, count) for _ in range(3)]
-    rates.append(product_rate())
+    rates, seconds = [product()], [play(study, trainer, count) for _ in range(3)]
+    rates.append(product())
     with profile(activities=[ProfilerActivity.CPU]) as watched:
         whole = play(study, trainer, count)
     spent = dict.fromkeys((*_GROUPS, "other operators"), 0.0)
@@ -78,7 +68,8 @@ def broken_down(name: str) -> None:
         spent[group] += event.self_cpu_time_total / 1e6 / count
     kernels, alone = spent["products"] + spent["convolutions"], min(seconds)
     spent["between operators"] = whole - sum(spent.values())
-    ideal, rate = Job(name, 1, 1).operations / max(rates), max(rates) / 1e9
+    rate = max(rates)
+    ideal = Job(name, 1, 1).operations / rate / 1e9
     print(
         f"{name} ({study.engine.trainer}): {1e3 * alone:.2f} ms a client, {100 * ideal / alone:.0f} % of the rate of a"
     )

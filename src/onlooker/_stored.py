@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
@@ -73,6 +73,15 @@ def write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def open_private(path: Path) -> BinaryIO:
+    """A new file to write into that its owner alone may read, also while it is written.
+
+    Raises:
+        FileExistsError: if it is there.
+    """
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def replace_file(draft: Path, final: Path) -> None:

@@ -18,8 +18,8 @@ import httpx
 import pytest
 
 from onlooker.deployment.conductor import Conductor
-from onlooker.deployment.files import shared, signing_key
-from onlooker.deployment.http import Credentials, Link
+from onlooker.deployment.files import Credentials, shared, signing_key
+from onlooker.deployment.http import Link
 from onlooker.errors import MessageError, ProtocolError, UnreachableError
 from onlooker.privacy.random import System
 from onlooker.secagg import coordinator

@@ -59,7 +59,6 @@ def verify_transcript(
     file: Annotated[Path, typer.Argument(help="The server's file, such as aux0.toml.", show_default=False)],
 ) -> None:
     """Check, as a server's own auditor, its log, the signatures in it and that its noise is its secret's."""
-    _require_extra()
     from onlooker.deployment.files import own
     from onlooker.deployment.state import kept
     from onlooker.secagg.store import Store

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from onlooker.deployment.http import Link, each
+from onlooker.deployment.http import Link, Pauses, each
 from onlooker.errors import ProtocolError, UnreachableError, WaitingError
 from onlooker.privacy.sums import Sealed
 from onlooker.secagg import coordinator
@@ -112,12 +111,10 @@ class Conductor:
             self._greeted[server] = nonce
 
     async def _share(self, server: int, context: Context) -> Signed:
-        until, wait = time.monotonic() + self._patience, _SOONEST
+        pauses = Pauses(_SOONEST, _LATEST, self._patience)
         while (phase := await self._phase(server, context)) not in (Phase.NOISING, Phase.SEALED):
-            if time.monotonic() + wait > until:
+            if not await pauses.next():
                 raise ProtocolError(f"round {context.round} is not over in time: aux:{server} {phase.value}.")
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, _LATEST)
         share, closing = (Signed.from_bytes(one) for one in each(await self._ask(server, "/1/share", context.digest)))
         if closing not in self._closings[server]:
             self._closings[server].append(closing)
@@ -132,15 +129,13 @@ class Conductor:
 
     async def _ask(self, server: int, path: str, body: bytes = b"") -> bytes:
         """Ask until it is answered; a server that was started in between is told what it waits for."""
-        until, wait = time.monotonic() + self._patience, _SOONEST
+        pauses = Pauses(_SOONEST, _LATEST, self._patience)
         while True:
             try:
                 return await self._links[server].ask(path, body)
             except (WaitingError, UnreachableError):
-                if time.monotonic() + wait > until:
+                if not await pauses.next():
                     raise
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, _LATEST)
             with contextlib.suppress(UnreachableError):
                 await self.greet(server)
 

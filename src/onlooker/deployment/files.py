@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from pydantic import Field
 
 from onlooker.config import Table, read
-from onlooker.deployment.http import Credentials
 from onlooker.errors import ConfigError, TermsError
 from onlooker.privacy.terms import Terms, from_dict
 from onlooker.secagg.agreement import Task
@@ -81,6 +80,21 @@ class Shared:
 
     task: Task
     addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """How a party shows who it is on a connection, and whom it believes.
+
+    Attributes:
+        certificate: its own, PEM.
+        key: the private key of it.
+        authority: the certificate that all parties' certificates are signed with.
+    """
+
+    certificate: Path
+    key: Path
+    authority: Path
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ signatures inside, never by the connection: TLS keeps strangers out.
 
 from __future__ import annotations
 
+import asyncio
+import math
 import ssl
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -22,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from onlooker.deployment.files import Credentials
 from onlooker.errors import MessageError, OnlookerError, ProtocolError, UnreachableError, WaitingError
 
 Answer = Callable[[bytes], Awaitable[bytes]]
@@ -30,19 +32,30 @@ Answer = Callable[[bytes], Awaitable[bytes]]
 _SECONDS = 30.0
 
 
-@dataclass(frozen=True)
-class Credentials:
-    """How a party shows who it is on a connection, and whom it believes.
+class Pauses:
+    """Ever longer waits between one try and the next.
 
-    Attributes:
-        certificate: its own, PEM.
-        key: the private key of it.
-        authority: the certificate that all parties' certificates are signed with.
+    Args:
+        soonest: seconds of the first.
+        latest: seconds of the longest.
+        patience: seconds from now after which there are no more.
     """
 
-    certificate: Path
-    key: Path
-    authority: Path
+    def __init__(self, soonest: float, latest: float, patience: float = math.inf) -> None:
+        self._soonest, self._latest, self._until = soonest, latest, time.monotonic() + patience
+        self._wait = soonest
+
+    async def next(self) -> bool:
+        """Wait; False, and at once, where that would take longer than the patience."""
+        if time.monotonic() + self._wait > self._until:
+            return False
+        await asyncio.sleep(self._wait)
+        self._wait = min(2 * self._wait, self._latest)
+        return True
+
+    def reset(self) -> None:
+        """Begin with the first again."""
+        self._wait = self._soonest
 
 
 def many(bodies: Sequence[bytes]) -> bytes:

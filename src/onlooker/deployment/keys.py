@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from onlooker._stored import open_private
 from onlooker.errors import FolderError
 from onlooker.privacy.terms import Terms, to_dict
 
@@ -91,14 +91,13 @@ def _signing_key(folder: Path) -> str:
     """A new signing key in a folder; its public half in hexadecimal digits."""
     folder.mkdir(mode=0o700)
     key = Ed25519PrivateKey.generate()
-    _private(folder / "signing.pem", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    _write_key(folder / "signing.pem", key)
     return key.public_key().public_bytes_raw().hex()
 
 
-def _private(path: Path, content: bytes) -> None:
-    """A file that only its owner reads, also while it is written."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
+def _write_key(path: Path, key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> None:
+    with open_private(path) as file:
+        file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
 
 class _Authority:
@@ -123,7 +122,7 @@ class _Authority:
             x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
         ).sign(self._key, SHA256())
         (folder / "tls.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
-        _private(folder / "tls-key.pem", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        _write_key(folder / "tls-key.pem", key)
 
     def _builder(self, subject: x509.Name, key: EllipticCurvePrivateKey) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)

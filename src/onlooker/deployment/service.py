@@ -16,13 +16,14 @@ from typing import TypeVar
 
 from starlette.applications import Starlette
 
-from onlooker.deployment.http import Answer, Link, application, each, many
+from onlooker.deployment.http import Answer, Link, Pauses, application, each, many
 from onlooker.errors import MessageError, OnlookerError, RestoredError, UnreachableError
 from onlooker.secagg.aggregator import Aggregator
 from onlooker.secagg.agreement import Task
-from onlooker.secagg.messages import IDENTITY_BYTES, Opening
+from onlooker.secagg.messages import IDENTITY_BYTES
 from onlooker.secagg.protocol import Phase
-from onlooker.secagg.wire import Signed, unpacked
+from onlooker.secagg.reports import bytes_of
+from onlooker.secagg.wire import Signed
 
 Result = TypeVar("Result")
 _SOONEST, _LATEST = 0.05, 2.0
@@ -128,10 +129,7 @@ class Service:
         return (await self._do(lambda: self._aggregator.memory.heard_from(_number(other), nonce))).to_bytes()
 
     async def _opened(self, body: bytes) -> bytes:
-        message = Signed.from_bytes(body)
-        commitment = await self._do(lambda: self._aggregator.open(message))
-        opening = unpacked(message.body)
-        assert isinstance(opening, Opening)
+        commitment = await self._do(lambda: self._aggregator.open(Signed.from_bytes(body)))
         self._say()
         return commitment.to_bytes()
 
@@ -171,7 +169,7 @@ class Service:
 
     async def _tell(self, other: int) -> None:
         """Tell another server all that is new, for ever."""
-        link, news, wait = self._links[other], self._news[other], _SOONEST
+        link, news, pauses = self._links[other], self._news[other], Pauses(_SOONEST, _LATEST)
         remembered = False
         while True:
             try:
@@ -180,13 +178,12 @@ class Service:
                     remembered = True
                 news.clear()
                 await self._tell_news(other, link)
-                wait = _SOONEST
+                pauses.reset()
                 await news.wait()
             except RestoredError:
                 raise
             except OnlookerError:  # not there, or not yet where it can hear this: it will be
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, _LATEST)
+                await pauses.next()
 
     async def _remember(self, other: int) -> None:
         nonce = self._aggregator.memory.nonce
@@ -244,10 +241,5 @@ def _number(body: bytes) -> int:
 
 def _largest(task: Task) -> int:
     """The most bytes of a message: a client's report, or whom a server holds reports of."""
-    widths = sum(
-        channel.size * channel.grid.ring_bits // 8
-        for group in range(task.terms.groups)
-        for channel in task.terms.channels_of(group)
-        if channel.grid is not None
-    )
-    return 2**16 + widths + 4 * (IDENTITY_BYTES + 16) * task.terms.clients
+    shares = max(bytes_of(task.terms.channels_of(group)) for group in range(task.terms.groups))
+    return 2**16 + shares + 4 * (IDENTITY_BYTES + 16) * task.terms.clients

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from onlooker._stored import open_private, replace_file
 from onlooker.errors import FolderError
 from onlooker.secagg.envelope import EnvelopeKey
 from onlooker.secagg.secret import Secret
@@ -114,13 +115,8 @@ def _write(path: Path, content: bytes) -> None:
     draft = path.with_suffix(".draft")
     with contextlib.suppress(FileNotFoundError):
         draft.unlink()
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with open_private(draft) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(draft, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace_file(draft, path)

@@ -73,7 +73,7 @@ def opened(delivery: Delivery, context: Context, server: int, key: EnvelopeKey) 
         MessageError: if the envelope does not open, its client did not sign it, or it holds something else.
     """
     content = key.open(delivery.envelope, Address(context, server, delivery.client, delivery.identity))
-    expected = _KEY_BYTES if server else sum(channel.size * _width(channel) for channel in context.channels)
+    expected = _KEY_BYTES if server else bytes_of(context.channels)
     if len(content) != expected:
         raise MessageError(
             f"a report of client:{delivery.client} with {len(content)} bytes in the place of {expected}."
@@ -83,9 +83,23 @@ def opened(delivery: Delivery, context: Context, server: int, key: EnvelopeKey) 
             mask(_mask(content, context, delivery.identity, server, one.name), one.size, 8 * _width(one))
             for one in context.channels
         )
+    return each_from_bytes(content, context.channels)
+
+
+def bytes_of(channels: Sequence[Channel]) -> int:
+    """How many bytes the shares of some sums have together."""
+    return sum(channel.size * _width(channel) for channel in channels)
+
+
+def each_from_bytes(content: bytes, channels: Sequence[Channel]) -> tuple[Ring, ...]:
+    """The share of each sum, out of the bytes of all of them one after the other.
+
+    Raises:
+        MessageError: if they are too few.
+    """
     shares: list[Ring] = []
-    for channel in context.channels:
-        size = channel.size * _width(channel)
+    for channel in channels:
+        size = bytes_of([channel])
         shares.append(from_bytes(content[:size], channel))
         content = content[size:]
     return tuple(shares)
@@ -103,8 +117,8 @@ def from_bytes(content: bytes, channel: Channel) -> Ring:
         MessageError: if they are too many or too few for the channel.
     """
     width = _width(channel)
-    if len(content) != channel.size * width:
-        raise MessageError(f"a share of {len(content)} bytes in the place of {channel.size * width}.")
+    if len(content) != bytes_of([channel]):
+        raise MessageError(f"a share of {len(content)} bytes in the place of {bytes_of([channel])}.")
     return np.frombuffer(content, dtype=f"<u{width}").astype(f"u{width}", copy=False)
 
 

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from onlooker.errors import MessageError, OnlookerError
-from onlooker.privacy.shares import Ring
 from onlooker.secagg.agreement import Context, Task
 from onlooker.secagg.hashing import Use, digest
 from onlooker.secagg.messages import Announcement, Ended, Freeze, NoisyShare, Received, Spoken, Witness
 from onlooker.secagg.protocol import Phase, Round
 from onlooker.secagg.replay import context_of, replayed
-from onlooker.secagg.reports import from_bytes, to_bytes
+from onlooker.secagg.reports import each_from_bytes, to_bytes
 from onlooker.secagg.secret import Secret
 from onlooker.secagg.store import Store
 from onlooker.secagg.wire import Signed, unpacked
@@ -83,9 +82,10 @@ class _Audit:
 
     def of(self, opening: Signed) -> Verdict:
         """All of it."""
-        context, entries = self._context, self._store.entries(self._context.digest)
+        context, chain = self._context, self._store.chain(self._context.digest)
+        entries = [body for body, _ in chain]
         self._require(_is_signed(opening, context.task.coordinator), "the coordinator did not sign the opening")
-        self._chain()
+        self._follow(chain)
         for number, entry in enumerate(entries, 1):
             self._signature(number, Signed.from_bytes(entry))
         try:
@@ -106,9 +106,9 @@ class _Audit:
         if not holds:
             self._faults.append(fault)
 
-    def _chain(self) -> None:
+    def _follow(self, chain: Sequence[tuple[bytes, bytes]]) -> None:
         head = digest(Use.TRANSCRIPT, self._context.digest)
-        for number, (body, kept) in enumerate(self._store.chain(self._context.digest), 1):
+        for number, (body, kept) in enumerate(chain, 1):
             head = digest(Use.TRANSCRIPT, head, body)
             if head != kept:
                 self._faults.append(f"the log was changed at its entry {number} or before")
@@ -149,25 +149,16 @@ class _Audit:
     def _noise(self, before: Round, shares: Sequence[bytes]) -> None:
         context, party = before.context, f"aux:{self._server}"
         source = self._secret.noise(context, before.batch_digest, before.coins)
-        sums = self._sums()
+        kept, nothing = self._store.sums(context.digest), [channel.empty().shares[0] for channel in context.channels]
+        sums = nothing if kept is None else each_from_bytes(kept, context.channels)
         for channel, share, total in zip(context.channels, shares, sums, strict=True):
             expected, after = channel.noised(total, party, context.round, source, self._states.get(channel.name))
             if after is not None:
                 self._states[channel.name] = after
-            if self._store.sums(context.digest) is None:
+            if kept is None:
                 self._unchecked.append(f'the noise of "{channel.name}": the share before it was not kept')
             else:
                 self._require(to_bytes(expected) == share, f'the noise of "{channel.name}" is not that of the secret')
-
-    def _sums(self) -> list[Ring]:
-        """The share of each sum before its noise; of nobody, where they were not kept."""
-        kept, found = self._store.sums(self._context.digest), list[Ring]()
-        for channel in self._context.channels:
-            nothing = channel.empty().shares[self._server]
-            size = len(to_bytes(nothing))
-            found.append(nothing if kept is None else from_bytes(kept[:size], channel))
-            kept = None if kept is None else kept[size:]
-        return found
 
     def _witnesses(self) -> None:
         context, head = self._context, self._store.head(self._context.digest)
