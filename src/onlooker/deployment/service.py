@@ -20,7 +20,6 @@ from onlooker.deployment.http import Answer, Link, Pauses, application, each, ma
 from onlooker.errors import MessageError, OnlookerError, RestoredError, UnreachableError
 from onlooker.secagg.aggregator import Aggregator
 from onlooker.secagg.agreement import Task
-from onlooker.secagg.messages import IDENTITY_BYTES
 from onlooker.secagg.protocol import Phase
 from onlooker.secagg.reports import bytes_of
 from onlooker.secagg.wire import Signed
@@ -28,6 +27,8 @@ from onlooker.secagg.wire import Signed
 Result = TypeVar("Result")
 _SOONEST, _LATEST = 0.05, 2.0
 """Seconds until something that was not heard is said again, at first and in the end."""
+_END = 256
+"""Bytes of the end of a round's log, signed, with room to spare."""
 _OVER = (Phase.SEALED, Phase.ABORTED)
 
 
@@ -75,7 +76,7 @@ class Service:
             "/1/phase": self._phase,
             "/1/share": self._share,
         }
-        return application(answers, _largest(self._task), self._running)
+        return application(answers, largest(self._task), self._running)
 
     @asynccontextmanager
     async def _running(self, app: Starlette) -> AsyncGenerator[None]:
@@ -239,7 +240,7 @@ def _number(body: bytes) -> int:
     return int.from_bytes(body, "big")
 
 
-def _largest(task: Task) -> int:
-    """The most bytes of a message: a client's report, or whom a server holds reports of."""
+def largest(task: Task) -> int:
+    """The most bytes of a request: a client's report, whom a server holds reports of, or the ends of all logs."""
     shares = max(bytes_of(task.terms.channels_of(group)) for group in range(task.terms.groups))
-    return 2**16 + shares + 4 * (IDENTITY_BYTES + 16) * task.terms.clients
+    return 2**16 + shares + 128 * task.terms.clients + _END * task.terms.rounds * task.terms.groups
