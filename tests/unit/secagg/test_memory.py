@@ -10,10 +10,11 @@ from onlooker.errors import MessageError, ProtocolError, RestoredError
 from onlooker.secagg import coordinator
 from onlooker.secagg.memory import heard
 from onlooker.secagg.messages import Closing, Commitment, Witness
+from onlooker.secagg.protocol import Phase
 from onlooker.secagg.reports import deliveries
 from onlooker.secagg.store import Store
 from onlooker.secagg.wire import Signed, packed, unpacked
-from secure_rounds import opened, parties, played, witnessed
+from secure_rounds import closed, gathered, opened, parties, played, witnessed
 
 WRITES = ("begin", "append", "seal", "countersign")
 
@@ -56,6 +57,25 @@ def test_every_older_copy_is_found_out(tmp_path):
         with pytest.raises(RestoredError, match="aux:0 has forgotten what (coordinator|aux:1) heard from it"):
             everybody.remind(0)
         assert everybody.servers[0].memory.waits_for
+
+
+def test_words_between_servers_are_enough_to_find_it_out(tmp_path):
+    """No share has left yet: what another server heard in the round is all that tells."""
+    everybody = parties(folder=tmp_path)
+    store = Copying(everybody.stores[0], tmp_path)
+    everybody.servers[0] = everybody.start(0, store)
+    everybody.remind(0)
+    context = everybody.context()
+    gathered(everybody, context, (0, 1, 3))
+    closed(everybody, context)
+    assert everybody.servers[0].phase(context.digest)[0] is Phase.NOISING and not everybody.closings
+    *older, last = store.copies
+    for copy in older:
+        everybody.servers[0] = everybody.start(0, Store(copy))
+        with pytest.raises(RestoredError, match="aux:0 has forgotten what aux:1 heard from it"):
+            everybody.remind(0)
+    everybody.servers[0] = everybody.start(0, Store(last))  # what came last was another's word, and is said again
+    everybody.remind(0)
 
 
 def test_a_copy_that_lacks_only_what_others_said_of_it_is_good_enough(tmp_path):
