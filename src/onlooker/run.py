@@ -58,6 +58,7 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
         FolderError: if the folder cannot be written; nothing that was committed is lost.
     """
     terms = study.method.terms
+    expected = expected_clients(terms)
     with folder.lock(), study.opened() as engine:
         ledger = folder.ledger()
         commit = folder.commit()
@@ -86,7 +87,7 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
             metrics = {
                 "round": round,
                 "seconds": 0.0,
-                "expected-clients": expected_clients(terms),
+                "expected-clients": expected,
                 **_measured(study, state, kept, round, played.simulation),
             }
             metrics["seconds"] = time.perf_counter() - started

@@ -120,15 +120,22 @@ class Terms:
 
     def divisor_of(self, group: int) -> float:
         """What the released sums of a group are divided by: the expected weight of a round (rule 2)."""
+        return self._divisors[group]
+
+    @functools.cached_property
+    def _divisors(self) -> tuple[float, ...]:
+        """Of each group; a sum over all clients, so it is made once and not in every round."""
         if self.unit == "none":
-            return 1.0
+            return (1.0,) * self.groups
         if isinstance(self.topology, Groups):
-            sampling = self.sampling_of(group)
-            return sum(sampling.rate_of(one, self.clients) * self.weight(one) for one in self.members(group))
+            return tuple(
+                sum(self.sampling_of(group).rate_of(one, self.clients) * self.weight(one) for one in members)
+                for group, members in enumerate(self.topology.members)
+            )
         expected = expected_weight(self.sampling, self.weights or (1.0,) * self.clients)
         if self.training.expected_records is not None and self.channels[0].sums_records:
             expected *= self.training.record_rate * self.training.expected_records
-        return expected
+        return (expected,)
 
     def weight(self, client: int) -> float:
         """The public weight that multiplies this client's row before it is clipped to its bound (rule 3)."""
