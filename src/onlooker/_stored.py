@@ -84,6 +84,18 @@ def open_private(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Write a whole file or none, for its owner alone, and return once it is on disk."""
+    draft = path.with_name(f"{path.name}.draft")
+    with contextlib.suppress(FileNotFoundError):
+        draft.unlink()
+    with open_private(draft) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    replace_file(draft, path)
+
+
 def replace_file(draft: Path, final: Path) -> None:
     """Put the draft in place, at once and for good."""
     os.replace(draft, final)

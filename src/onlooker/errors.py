@@ -56,6 +56,10 @@ class RestoredError(OnlookerError):
     """A server whose memory is older than what others have heard from it: it must not go on, for it would say again."""
 
 
+class BudgetError(OnlookerError):
+    """A report that would take a client past its own limit; nothing was charged and nothing leaves."""
+
+
 class SealedError(OnlookerError):
     """Other bytes for a round that was sealed before.
 

@@ -59,15 +59,10 @@ def resumed(method: Method, model: Model, commit: Commit, go_on: bool = False) -
     Raises:
         FolderError: if a tensor is missing or of another shape.
     """
-    wholes = [whole_of(method, model, commit, group) for group in range(method.terms.groups)]
-    state, kept = beginning(method, wholes[0])
-    models = np.stack([whole[method.parts.public] for whole in wholes])
-    momentum = commit.tensors.get(MOMENTUM, state.momentum).reshape(len(models), -1)
-    if momentum.shape != state.momentum.shape:
-        raise FolderError(f'model.safetensors has "{MOMENTUM}" of shape {momentum.shape}; put it back.')
+    state, kept = state_of(method, model, commit), beginning(method, whole_of(method, model, commit, 0))[1]
     kept = replace(kept, draws=commit.kept.get(DRAWS))
     if not kept.seats or (not go_on and not commit.round):
-        return State(models, momentum), kept
+        return state, kept
     used = commit.kept.get(USED) if commit.round else None
     if commit.round and (used is None or used.shape != kept.private.used.shape):
         raise FolderError("the private parts of the clients are not what the last round left; put the file back.")
@@ -75,7 +70,21 @@ def resumed(method: Method, model: Model, commit: Commit, go_on: bool = False) -
         private = Shadowed.on_disk(len(kept.private), kept.private.start, commit.private, used)
     except (OSError, ValueError) as error:
         raise FolderError(f"{commit.private}, with the clients' private parts, cannot be used: {error}.") from error
-    return State(models, momentum), replace(kept, private=private)
+    return state, replace(kept, private=private)
+
+
+def state_of(method: Method, model: Model, commit: Commit) -> State:
+    """The coordinator's half of it.
+
+    Raises:
+        FolderError: if a tensor is missing or of another shape.
+    """
+    wholes = [whole_of(method, model, commit, group) for group in range(method.terms.groups)]
+    models = np.stack([whole[method.parts.public] for whole in wholes])
+    momentum = commit.tensors.get(MOMENTUM, np.zeros_like(models)).reshape(len(models), -1)
+    if momentum.shape != models.shape:
+        raise FolderError(f'model.safetensors has "{MOMENTUM}" of shape {momentum.shape}; put it back.')
+    return State(models, momentum)
 
 
 def whole_of(method: Method, model: Model, commit: Commit, group: int) -> Vector:

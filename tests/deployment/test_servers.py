@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from onlooker.deployment.conductor import Conductor
+from onlooker.deployment.ends import Ends
 from onlooker.deployment.files import Credentials, shared, signing_key
 from onlooker.deployment.http import Link
 from onlooker.errors import MessageError, ProtocolError, UnreachableError
@@ -77,7 +78,7 @@ class Trial:
 
     folder: Path
     processes: dict = field(default_factory=dict)
-    closings: list = field(default_factory=lambda: [[], []])
+    ends: Ends = field(default_factory=lambda: Ends(None, 2))
 
     @property
     def task(self):
@@ -114,7 +115,7 @@ class Trial:
 
     def conductor(self, links, patience=20.0):
         key = signing_key(self.folder / "coordinator" / "signing.pem")
-        return Conductor(self.task, key, links, patience, self.closings)
+        return Conductor(self.task, key, links, patience, self.ends)
 
     def report(self, context, client, announcements, key=None):
         rows = {one.name: row_of(client, one.size) for one in context.channels}
@@ -135,7 +136,7 @@ class Trial:
         return asyncio.run(whole())
 
     async def gather(self, conductor, context, clients):
-        announcements = await conductor.announced()
+        announcements = coordinator.announced(self.task, await conductor.announcements())
         await conductor.open(context)
         for client in clients:
             await conductor.deliver(self.report(context, client, announcements))
@@ -231,7 +232,7 @@ def test_what_is_not_a_report_of_a_client_is_refused_in_a_sentence(trial):
     stranger = signing_key(trial.folder / "client3" / "signing.pem")
 
     async def act(conductor):
-        announcements = await conductor.announced()
+        announcements = coordinator.announced(trial.task, await conductor.announcements())
         await conductor.open(context)
         good = trial.report(context, 0, announcements)
         await conductor.deliver(good)

@@ -1,7 +1,17 @@
 """One TOML file, checked whole before anything else happens, and what it builds."""
 
-from onlooker.config.build import Prepared, as_toml, changed, prepare, sides_of, study, warnings_of
-from onlooker.config.environment import environment
+from onlooker.config.build import (
+    Prepared,
+    as_toml,
+    changed,
+    data_settings,
+    prepare,
+    sides_of,
+    study,
+    warnings_of,
+    without_seed,
+)
+from onlooker.config.environment import deployed, environment
 from onlooker.config.load import load, parse, read
 from onlooker.config.schema import Configuration, Table
 from onlooker.config.terms import Agreement
@@ -13,6 +23,8 @@ __all__ = [
     "Table",
     "as_toml",
     "changed",
+    "data_settings",
+    "deployed",
     "environment",
     "load",
     "parse",
@@ -21,4 +33,5 @@ __all__ = [
     "sides_of",
     "study",
     "warnings_of",
+    "without_seed",
 ]

@@ -19,7 +19,8 @@ from onlooker.config.unused import unused
 from onlooker.errors import ConfigError, DataError
 from onlooker.methods.method import Method
 from onlooker.privacy.random import Seeded, Source, System
-from onlooker.types import Task
+from onlooker.privacy.terms import Terms
+from onlooker.types import Examples, Task
 
 if TYPE_CHECKING:
     import torch
@@ -118,7 +119,8 @@ def study(prepared: Prepared, device: torch.device, federation: data.Federation 
             f"data.clients = {configuration.data.clients}, but the data hold {len(federation.clients)} clients; "
             "write that number."
         )
-    _refuse_too_many_records(prepared, federation)
+    for client, examples in enumerate(federation.clients):
+        refuse_too_many_records(prepared.agreement.terms, client, examples)
     return Study(
         prepared.method,
         prepared.model,
@@ -130,16 +132,18 @@ def study(prepared: Prepared, device: torch.device, federation: data.Federation 
     )
 
 
-def _refuse_too_many_records(prepared: Prepared, federation: data.Federation) -> None:
-    """A silo beyond the public cap would leave units out, and which ones would depend on which are there."""
-    terms = prepared.agreement.terms
+def refuse_too_many_records(terms: Terms, client: int, examples: Examples) -> None:
+    """Refuse a silo beyond the public cap: it would leave units out, and which ones would depend on which are there.
+
+    Raises:
+        DataError: if so.
+    """
+    units = len(examples.rows_by_person()) if terms.unit == "person" else len(examples)
     cap = terms.training.max_records
-    for client, examples in enumerate(federation.clients):
-        units = len(examples.rows_by_person()) if terms.unit == "person" else len(examples)
-        if cap is not None and units > cap:
-            raise DataError(
-                f"data.max-records = {cap} is less than the {units} {terms.unit}s of client:{client}; raise it."
-            )
+    if cap is not None and units > cap:
+        raise DataError(
+            f"data.max-records = {cap} is less than the {units} {terms.unit}s of client:{client}; raise it."
+        )
 
 
 def source_of(configuration: Configuration) -> Source:
@@ -196,6 +200,11 @@ def as_toml(configuration: Configuration, engine: engines.Settings | None = None
     if engine is not None and engine.name != "loop":
         given["engine"] = given.get("engine", {}) | {"trainer": engine.trainer}
     return tomli_w.dumps(given)
+
+
+def without_seed(configuration: Configuration) -> Configuration:
+    """The same for a deployment, which has none (rule 9)."""
+    return configuration.model_copy(update={"task": configuration.task.model_copy(update={"seed": "system"})})
 
 
 def changed(recorded: Configuration, asked: Configuration) -> list[str]:

@@ -16,10 +16,38 @@ if TYPE_CHECKING:
 
 
 def environment(prepared: Prepared, study: Study, name: str, warnings: list[str]) -> dict[str, Any]:
-    """What `env.json` says: enough to tell what ran, on what, with whose versions."""
-    import torch
-
+    """What `env.json` says of a simulation: enough to tell what ran, on what, with whose versions."""
     from onlooker.engines import cores
+
+    played = {
+        "seed": prepared.configuration.task.seed,
+        "device": str(study.device),
+        "engine": {
+            "name": study.engine.name,
+            "trainer": study.engine.trainer,
+            "workers": study.engine.workers or cores(),
+            "elided": study.elides,
+        },
+    }
+    return _environment(prepared, name, warnings, len(study.federation.test), played)
+
+
+def deployed(prepared: Prepared, name: str, warnings: list[str], tested: int) -> dict[str, Any]:
+    """What `env.json` says of a deployment, as far as its coordinator knows.
+
+    Args:
+        prepared: the job.
+        name: of the run.
+        warnings: about it.
+        tested: how many public rows the model is evaluated on.
+    """
+    return _environment(prepared, name, warnings, tested, {"seed": "system", "deployment": True})
+
+
+def _environment(
+    prepared: Prepared, name: str, warnings: list[str], tested: int, played: dict[str, Any]
+) -> dict[str, Any]:
+    import torch
 
     configuration, description = prepared.configuration, prepared.description
     packages = ("numpy", "scipy", "torch", "dp-accounting", "cryptography", "safetensors", "pydantic")
@@ -30,21 +58,14 @@ def environment(prepared: Prepared, study: Study, name: str, warnings: list[str]
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {package: importlib.metadata.version(package) for package in packages},
-        "seed": configuration.task.seed,
         "threads": torch.get_num_threads(),
-        "device": str(study.device),
-        "engine": {
-            "name": study.engine.name,
-            "trainer": study.engine.trainer,
-            "workers": study.engine.workers or cores(),
-            "elided": study.elides,
-        },
+        **played,
         "task": configuration.task.method,
         "data": {
             "name": description.name,
             "clients": configuration.data.clients,
             "partition": configuration.data.partition,
-            "test-records": len(study.federation.test),
+            "test-records": tested,
             "preprocessing": list(description.preprocessing),
             "uncharged": list(description.uncharged),
         },

@@ -1,4 +1,4 @@
-"""The commands of a deployment: keys, serve, verify-transcript.
+"""The commands of a deployment: keys, serve, client, verify-transcript.
 
 What speaks to a network is imported by the command that does: it comes with `pip install "onlooker[servers]"`.
 """
@@ -21,19 +21,25 @@ def keys(
         list[str] | None, typer.Option("--name", help="A DNS name or IP address of the servers; may be repeated.")
     ] = None,
     port: Annotated[int, typer.Option("--port", help="Of the first server; the others have the next ones.")] = 9100,
+    budget: Annotated[
+        float, typer.Option("--budget", help="The epsilon that each client allows over all tasks on its data.")
+    ] = 100.0,
 ) -> None:
     """Make all parties' keys and files for a trial on one machine; in earnest each party makes its own."""
     from onlooker.deployment.keys import write
 
-    terms = config.prepare(config.load(job), job.parent).agreement.terms
+    prepared = config.prepare(config.load(job), job.parent)
+    terms = prepared.agreement.terms
     servers = terms.channels[0].summation.servers
     if servers < 2:
         raise ConfigError(f"{job.name} has no auxiliary servers; set servers.count = 2.")
     if not 0 < port <= 65536 - servers:
         raise ConfigError(f"--port {port} must be from 1 to {65536 - servers}.")
-    write(folder, terms, names or ["127.0.0.1", "localhost"], range(port, port + servers))
-    print(f"{folder / 'task.toml'} is what all parties share. Start each server, such as")
+    text = config.as_toml(config.without_seed(prepared.configuration))
+    write(folder, terms, text, names or ["127.0.0.1", "localhost"], range(port, port + servers), budget)
+    print(f"{folder / 'task.toml'} is what all parties share. Start each server, and each client, such as")
     print(f"onlooker serve {folder / 'aux0.toml'}")
+    print(f"onlooker client {folder / 'client0.toml'}")
 
 
 def serve(
@@ -53,6 +59,17 @@ def serve(
         print(f"{end_all(started_with.folder)} tasks are ended here; all parties have to agree on a new one.")
         return
     run(started_with, lambda sentence: print(sentence, flush=True))
+
+
+def client(
+    file: Annotated[Path, typer.Argument(help="The client's file, such as client0.toml.", show_default=False)],
+) -> None:
+    """Hold a client's data, key and budget, and answer invitations with sealed reports until stopped."""
+    _require_extra()
+    from onlooker.deployment.client import wait
+    from onlooker.deployment.client_file import own_client
+
+    wait(own_client(file), lambda sentence: print(sentence, flush=True))
 
 
 def verify_transcript(

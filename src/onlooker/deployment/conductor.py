@@ -12,13 +12,14 @@ from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from onlooker.deployment.ends import Ends
 from onlooker.deployment.http import Link, Pauses, each
 from onlooker.errors import ProtocolError, UnreachableError, WaitingError
 from onlooker.privacy.sums import Sealed
 from onlooker.secagg import coordinator
 from onlooker.secagg.agreement import Context, Task
 from onlooker.secagg.memory import heard
-from onlooker.secagg.messages import Announcement, Report
+from onlooker.secagg.messages import Report
 from onlooker.secagg.protocol import Phase
 from onlooker.secagg.reports import deliveries
 from onlooker.secagg.wire import Signed, packed
@@ -36,8 +37,7 @@ class Conductor:
         key: its own, which signs.
         links: to each server, in their order.
         patience: seconds that a server may take until it is given up for this round.
-        closings: of each server the ends of all its logs, which the coordinator must keep for the whole task: from them
-            a server that was put back from a backup learns that it was. Each new one is added as it comes.
+        ends: what it has heard of the ends of servers' logs.
     """
 
     def __init__(
@@ -46,20 +46,22 @@ class Conductor:
         key: Ed25519PrivateKey,
         links: Sequence[Link],
         patience: float,
-        closings: Sequence[list[Signed]],
+        ends: Ends,
     ) -> None:
-        self._task, self._key, self._links, self._patience, self._closings = task, key, links, patience, closings
+        self._task, self._key, self._links, self._patience, self._ends = task, key, links, patience, ends
         self._greeted: dict[int, bytes] = {}
 
-    async def announced(self) -> list[Announcement]:
-        """Every server's keys for the task.
+    async def announcements(self) -> list[Signed]:
+        """Every server's keys for the task, as each signed them, for clients.
 
         Raises:
             UnreachableError: if one does not answer in time.
             MessageError: if one announces none of its own.
         """
-        messages = await self._all(lambda server: self._ask(server, "/1/announcement"))
-        return coordinator.announced(self._task, [Signed.from_bytes(one) for one in messages])
+        bodies = await self._all(lambda server: self._ask(server, "/1/announcement"))
+        messages = [Signed.from_bytes(one) for one in bodies]
+        coordinator.announced(self._task, messages)
+        return messages
 
     async def open(self, context: Context) -> None:
         """Begin a round everywhere.
@@ -70,6 +72,15 @@ class Conductor:
         """
         message = coordinator.opening(context, self._key).to_bytes()
         await self._all(lambda server: self._ask(server, "/1/open", message))
+
+    async def phases(self, context: Context) -> list[Phase]:
+        """How far every server is in a round.
+
+        Raises:
+            UnreachableError: if one does not answer in time.
+            ProtocolError: if the round ended without a sum, or was not opened.
+        """
+        return await self._all(lambda server: self._phase(server, context))
 
     async def deliver(self, report: Report) -> None:
         """Bring each server its part of a client's report.
@@ -106,7 +117,7 @@ class Conductor:
         """
         nonce = await self._links[server].ask("/1/nonce")
         if nonce != self._greeted.get(server):
-            told = heard(self._task, "coordinator", server, nonce, self._closings[server], self._key)
+            told = heard(self._task, "coordinator", server, nonce, self._ends.of(server), self._key)
             await self._links[server].ask("/1/recall", told.to_bytes())
             self._greeted[server] = nonce
 
@@ -116,8 +127,7 @@ class Conductor:
             if not await pauses.next():
                 raise ProtocolError(f"round {context.round} is not over in time: aux:{server} {phase.value}.")
         share, closing = (Signed.from_bytes(one) for one in each(await self._ask(server, "/1/share", context.digest)))
-        if closing not in self._closings[server]:
-            self._closings[server].append(closing)
+        self._ends.add(server, closing)
         return share
 
     async def _phase(self, server: int, context: Context) -> Phase:

@@ -164,10 +164,6 @@ def own(path: Path) -> Own:
     host, _, port = file.listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f'{path.name}: listen = "{file.listen}" must be "host:port", such as "0.0.0.0:9100".')
-    credentials = Credentials(base / file.tls.certificate, base / file.tls.key, base / file.tls.authority)
-    for kept in (credentials.certificate, credentials.key, credentials.authority):
-        if not kept.is_file():
-            raise ConfigError(f"{path.name}: the file {kept} is not there; `onlooker keys` makes one for a trial.")
     return Own(
         found,
         file.server,
@@ -175,10 +171,23 @@ def own(path: Path) -> Own:
         int(port),
         base / file.folder,
         key,
-        credentials,
+        credentials_of(file.tls, path),
         file.round_patience,
         file.audited_rounds,
     )
+
+
+def credentials_of(table: TlsTable, path: Path) -> Credentials:
+    """How a party shows who it is, by the table in its file at `path`.
+
+    Raises:
+        ConfigError: if a file that it names is not there.
+    """
+    found = Credentials(*(path.parent / one for one in (table.certificate, table.key, table.authority)))
+    for kept in (found.certificate, found.key, found.authority):
+        if not kept.is_file():
+            raise ConfigError(f"{path.name}: the file {kept} is not there; `onlooker keys` makes one for a trial.")
+    return found
 
 
 def signing_key(path: Path) -> Ed25519PrivateKey:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import socket
 import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -112,6 +115,57 @@ def server(app: Starlette, host: str, port: int, credentials: Credentials) -> uv
             timeout_graceful_shutdown=5,
         )
     )
+
+
+def server_at(app: Starlette) -> uvicorn.Server:
+    """What runs it at a socket of this machine, where the permissions of files say who may come."""
+    return uvicorn.Server(
+        uvicorn.Config(app, http="h11", ws="none", log_level="warning", access_log=False, server_header=False)
+    )
+
+
+def listening_at(path: Path) -> socket.socket:
+    """A new socket of this machine, for its owner alone.
+
+    Raises:
+        OSError: if the path cannot be used.
+    """
+    listening = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        listening.bind(str(path))
+    except OSError:
+        listening.close()
+        raise
+    finally:
+        os.umask(before)
+    return listening
+
+
+def ask_at(path: Path, name: str, what: str, body: bytes, seconds: float) -> bytes:
+    """What a process of this machine answers at its socket.
+
+    Args:
+        path: of the socket.
+        name: who waits there, for messages.
+        what: is asked.
+        body: of the request.
+        seconds: that an answer may take.
+
+    Raises:
+        UnreachableError: if nobody answers.
+        MessageError: if it refuses.
+    """
+    try:
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), timeout=seconds, trust_env=False) as client:
+            response = client.post(f"http://localhost{what}", content=body)
+    except httpx.HTTPError as error:
+        raise UnreachableError(
+            f"{name} does not answer at {path}: {error or type(error).__name__}; start it by `onlooker client`."
+        ) from error
+    if response.status_code == HTTPStatus.OK:
+        return response.content
+    raise MessageError(f"{name} refused: {response.text}")
 
 
 class Link:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tomli_w
@@ -28,29 +28,32 @@ _LIFE = datetime.timedelta(days=365)
 _EARLIER = datetime.timedelta(hours=2)  # for clocks that do not agree
 
 
-def write(folder: Path, terms: Terms, names: Sequence[str], ports: Sequence[int]) -> None:
+def write(folder: Path, terms: Terms, job: str, names: Sequence[str], ports: Sequence[int], budget: float) -> None:
     """Make all parties' keys, and the files of a task.
 
-    `task.toml` and `terms.toml` are for everybody, `aux0.toml` for the first server, with its keys in `aux0/`; the keys
-    of the coordinator and of each client lie in folders of their names. Private files are for their owner alone.
+    `task.toml`, `terms.toml` and `job.toml` are for everybody, `aux0.toml` for the first server, with its keys in
+    `aux0/`, and in the same way `coordinator.toml` and `client0.toml`. Private files are for their owner alone.
 
     Args:
         folder: made; must not be there yet.
         terms: of the task.
+        job: the text of the configuration.
         names: DNS names and IP addresses at which the servers will be asked; the first one is the one used.
         ports: of each server.
+        budget: the epsilon that each client allows over all tasks on its data.
 
     Raises:
         FolderError: if the folder is there, or cannot be written.
     """
     try:
         folder.mkdir(parents=True, mode=0o700)
-        _write(folder, terms, names, ports)
+        (folder / "job.toml").write_text(job, encoding="utf-8")
+        _write(folder, terms, names, ports, budget)
     except OSError as error:
         raise FolderError(f"{folder} cannot be made: {error.strerror}; name a folder that is not there.") from error
 
 
-def _write(folder: Path, terms: Terms, names: Sequence[str], ports: Sequence[int]) -> None:
+def _write(folder: Path, terms: Terms, names: Sequence[str], ports: Sequence[int], budget: float) -> None:
     authority = _Authority(names)
     (folder / "authority.pem").write_bytes(authority.certificate.public_bytes(Encoding.PEM))
     servers = [f"aux{server}" for server in range(len(ports))]
@@ -72,19 +75,27 @@ def _write(folder: Path, terms: Terms, names: Sequence[str], ports: Sequence[int
     (folder / "terms.toml").write_text(tomli_w.dumps(to_dict(terms)), encoding="utf-8")
     (folder / "task.toml").write_text(tomli_w.dumps(task), encoding="utf-8")
     for number, (server, port) in enumerate(zip(servers, ports, strict=True)):
-        own = {
-            "task": "task.toml",
-            "server": number,
-            "listen": f"{host}:{port}",
-            "folder": f"{server}/state",
-            "signing-key": f"{server}/signing.pem",
-            "tls": {
-                "certificate": f"{server}/tls.pem",
-                "key": f"{server}/tls-key.pem",
-                "authority": "authority.pem",
-            },
-        }
-        (folder / f"{server}.toml").write_text(tomli_w.dumps(own), encoding="utf-8")
+        listen = f"{host}:{port}"
+        own = {"server": number, "listen": listen, "folder": f"{server}/state", "tls": _tls(server)}
+        _write_own(folder, server, own)
+    lead = {"job": "job.toml", "run": "coordinator/run", "tls": _tls("coordinator")}
+    _write_own(folder, "coordinator", lead)
+    for number in range(terms.clients):
+        client = f"client{number}"
+        limit = {"file": f"{client}/budget.db", "epsilon": budget, "delta": terms.delta}
+        own = {"job": "job.toml", "client": number, "folder": f"{client}/state", "socket": f"{client}/socket"}
+        covered = {"reply-after": 60.0} if terms.sampling.cover_traffic else {}
+        _write_own(folder, client, {**own, **covered, "data": {"own": False}, "budget": limit})
+
+
+def _write_own(folder: Path, party: str, own: Mapping[str, object]) -> None:
+    """A party's own file."""
+    whole = {"task": "task.toml", **own, "signing-key": f"{party}/signing.pem"}
+    (folder / f"{party}.toml").write_text(tomli_w.dumps(whole), encoding="utf-8")
+
+
+def _tls(party: str) -> dict[str, str]:
+    return {"certificate": f"{party}/tls.pem", "key": f"{party}/tls-key.pem", "authority": "authority.pem"}
 
 
 def _signing_key(folder: Path) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from onlooker._stored import open_private, replace_file
+from onlooker._stored import write_private
 from onlooker.errors import FolderError
 from onlooker.secagg.envelope import EnvelopeKey
 from onlooker.secagg.secret import Secret
@@ -82,7 +81,7 @@ def end(folder: Path, identity: bytes, why: str) -> None:
     place = _place(folder, identity)
     try:
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _write(place / _ENDED, why.encode())
+        write_private(place / _ENDED, why.encode())
         if (place / _ENVELOPE).exists():
             os.truncate(place / _ENVELOPE, 0)
     except OSError as error:
@@ -106,17 +105,5 @@ def _make(place: Path, server: int) -> None:
     """New secrets, both or neither: the secret comes last, and what was there before it is overwritten."""
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     place.parent.chmod(0o700)
-    _write(place / _ENVELOPE, EnvelopeKey.generate().to_bytes())
-    _write(place / _SECRET, Secret.generate(server).to_bytes())
-
-
-def _write(path: Path, content: bytes) -> None:
-    """A whole file or none, for its owner alone, and safe on disk."""
-    draft = path.with_suffix(".draft")
-    with contextlib.suppress(FileNotFoundError):
-        draft.unlink()
-    with open_private(draft) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    replace_file(draft, path)
+    write_private(place / _ENVELOPE, EnvelopeKey.generate().to_bytes())
+    write_private(place / _SECRET, Secret.generate(server).to_bytes())

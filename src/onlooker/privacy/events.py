@@ -8,6 +8,7 @@ reach the observer's view in time; all that count are charged together, because 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dp_accounting import (
@@ -50,9 +51,7 @@ def of_round(terms: Terms, subject: int, observers: str) -> DpEvent:
     met = [view.noise * channel.multiplier(subject) for view, channel in zip(views, terms.channels, strict=True)]
     if terms.unit == "none" or min(met) <= 0:
         return NonPrivateDpEvent()
-    least = min(met)
-    joined = least / math.sqrt(sum((least / multiplier) ** 2 for multiplier in met))
-    event = terms.channels[0].mechanism.event(joined)
+    event = terms.channels[0].mechanism.event(joined(met))
     if terms.unit in ("record", "person"):
         # The silo's own coin amplifies nothing at this level: the other units of the silo come and go with it, and
         # so may give it away. What is left is the unit's own coin, seen or unseen silo alike.
@@ -60,6 +59,16 @@ def of_round(terms: Terms, subject: int, observers: str) -> DpEvent:
     if any(view.participation for view in views):
         return event
     return _amplified(terms, terms.sampling, event, subject, max(view.accomplices for view in views))
+
+
+def joined(multipliers: Sequence[float]) -> float:
+    """The noise multiplier of several Gaussian sums under one coin: (sum over c of z_c^-2)^(-1/2) (rule 10a).
+
+    >>> joined([5.0]), round(joined([4.0, 4.0]) ** 2, 6)
+    (5.0, 8.0)
+    """
+    least = min(multipliers)
+    return least / math.sqrt(sum((least / multiplier) ** 2 for multiplier in multipliers))
 
 
 def _amplified(terms: Terms, sampling: ClientSampling, event: DpEvent, subject: int, accomplices: int) -> DpEvent:

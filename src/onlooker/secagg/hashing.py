@@ -27,6 +27,7 @@ class Use(Enum):
     NOISE = "onlooker/1/noise"
     MESSAGE = "onlooker/1/message"
     TRANSCRIPT = "onlooker/1/transcript"
+    COHORT = "onlooker/1/cohort"
 
 
 def digest(use: Use, *parts: bytes) -> bytes:

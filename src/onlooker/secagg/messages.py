@@ -5,19 +5,19 @@ from __future__ import annotations
 import itertools
 from typing import Annotated, TypeAlias
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass as checked
 
-IDENTITY_BYTES = 16
-"""Of a report's identity."""
-_MOST_CLIENTS = 1_000_000
-_MOST_SERVERS = 1000
-_STRICT = ConfigDict(strict=True)
-
-Digest: TypeAlias = Annotated[bytes, Field(min_length=32, max_length=32)]
-Identity: TypeAlias = Annotated[bytes, Field(min_length=IDENTITY_BYTES, max_length=IDENTITY_BYTES)]
-Server: TypeAlias = Annotated[int, Field(ge=0, lt=_MOST_SERVERS)]
-Client: TypeAlias = Annotated[int, Field(ge=0, lt=_MOST_CLIENTS)]
+from onlooker.secagg.fields import (
+    MOST_CLIENTS,
+    MOST_SERVERS,
+    STRICT,
+    Client,
+    Digest,
+    Identity,
+    Server,
+)
+from onlooker.secagg.invitation import Greeting, Invitation
 
 
 def _in_order(reports: tuple[tuple[int, bytes], ...]) -> tuple[tuple[int, bytes], ...]:
@@ -27,7 +27,7 @@ def _in_order(reports: tuple[tuple[int, bytes], ...]) -> tuple[tuple[int, bytes]
     return reports
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Announcement:
     """A server's keys for a task, before any client seals a report.
 
@@ -44,7 +44,7 @@ class Announcement:
     secret: Digest
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Opening:
     """The coordinator's word that a round begins.
 
@@ -61,14 +61,14 @@ class Opening:
     model: Digest
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Freeze:
     """The coordinator's word that a server takes no more reports."""
 
     context: Digest
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Commitment:
     """A server's commitment to its coin of a round, before the batch is known."""
 
@@ -77,7 +77,7 @@ class Commitment:
     coin: Digest
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Holding:
     """The reports that a server holds, after which it takes no more in this round.
 
@@ -89,10 +89,10 @@ class Holding:
 
     context: Digest
     server: Server
-    reports: Annotated[tuple[tuple[Client, Identity], ...], Field(max_length=_MOST_CLIENTS), AfterValidator(_in_order)]
+    reports: Annotated[tuple[tuple[Client, Identity], ...], Field(max_length=MOST_CLIENTS), AfterValidator(_in_order)]
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Agreement:
     """The batch that a server found all servers to hold.
 
@@ -107,7 +107,7 @@ class Agreement:
     batch: Digest
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Reveal:
     """A server's coin, once all agree on the batch."""
 
@@ -117,7 +117,7 @@ class Reveal:
     nonce: Digest
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class NoisyShare:
     """A server's share of a batch's sums with its noise: the only thing that ever leaves it.
 
@@ -134,7 +134,7 @@ class NoisyShare:
     shares: Annotated[tuple[bytes, ...], Field(max_length=64)]
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Report:
     """What a client uploads, which only the servers can open, each its own envelope.
 
@@ -148,10 +148,10 @@ class Report:
     context: Digest
     client: Client
     identity: Identity
-    envelopes: Annotated[tuple[bytes, ...], Field(min_length=2, max_length=_MOST_SERVERS)]
+    envelopes: Annotated[tuple[bytes, ...], Field(min_length=2, max_length=MOST_SERVERS)]
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Delivery:
     """One server's part of a report, as whoever relays it brings it.
 
@@ -168,7 +168,7 @@ class Delivery:
     envelope: bytes
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Received:
     """A server's own note that it holds a report.
 
@@ -185,7 +185,7 @@ class Received:
     envelope: Digest
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Ended:
     """A server's own note that a round is over.
 
@@ -200,7 +200,7 @@ class Ended:
     why: str
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Closing:
     """A server's word that its log of a round has come to its end, with its share sealed.
 
@@ -215,7 +215,7 @@ class Closing:
     head: Digest
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Witness:
     """A server's countersignature of another's `Closing`: it has heard of this end of the log, and of no other.
 
@@ -232,7 +232,7 @@ class Witness:
     head: Digest
 
 
-@checked(config=_STRICT, frozen=True)
+@checked(config=STRICT, frozen=True)
 class Heard:
     """All that a party has ever heard from a server, for that one when it starts (`memory.Memory.recall`).
 
@@ -258,5 +258,17 @@ Note: TypeAlias = Received | Ended
 """What a server writes into its own log."""
 
 Message: TypeAlias = (
-    Announcement | Opening | Freeze | Report | Delivery | Spoken | NoisyShare | Note | Closing | Witness | Heard
+    Announcement
+    | Opening
+    | Invitation
+    | Greeting
+    | Freeze
+    | Report
+    | Delivery
+    | Spoken
+    | NoisyShare
+    | Note
+    | Closing
+    | Witness
+    | Heard
 )

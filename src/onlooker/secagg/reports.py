@@ -18,8 +18,9 @@ from onlooker.privacy.random import Source, Stream
 from onlooker.privacy.shares import Ring, mask
 from onlooker.secagg.agreement import Context
 from onlooker.secagg.envelope import Address, EnvelopeKey, seal
+from onlooker.secagg.fields import IDENTITY_BYTES
 from onlooker.secagg.hashing import Use, derived, number
-from onlooker.secagg.messages import IDENTITY_BYTES, Announcement, Delivery, Report
+from onlooker.secagg.messages import Announcement, Delivery, Report
 from onlooker.types import Row
 
 _KEY_BYTES = 32

@@ -18,7 +18,7 @@ IDENTITY = bytes(range(32))
 
 @pytest.fixture
 def trial(tmp_path):
-    write(tmp_path / "trial", terms_of(), ["127.0.0.1", "localhost", "::1"], (9100, 9101))
+    write(tmp_path / "trial", terms_of(), "", ["127.0.0.1", "localhost", "::1"], (9100, 9101), 10.0)
     return tmp_path / "trial"
 
 
@@ -38,7 +38,7 @@ def test_what_is_written_is_what_is_read(trial):
 
 
 def test_two_trials_are_two_tasks(trial, tmp_path):
-    write(tmp_path / "other", terms_of(), ["::1"], (9100, 9101))
+    write(tmp_path / "other", terms_of(), "", ["::1"], (9100, 9101), 10.0)
     one, other = shared(trial / "task.toml"), shared(tmp_path / "other" / "task.toml")
     assert one.task.digest != other.task.digest
     assert other.addresses[0] == "https://[::1]:9100"
@@ -47,7 +47,7 @@ def test_two_trials_are_two_tasks(trial, tmp_path):
 
 def test_a_folder_that_is_there_is_not_written_into(trial):
     with pytest.raises(FolderError, match="name a folder that is not there"):
-        write(trial, terms_of(), ["localhost"], (9100, 9101))
+        write(trial, terms_of(), "", ["localhost"], (9100, 9101), 10.0)
 
 
 @pytest.mark.parametrize(
