@@ -63,7 +63,7 @@ class Memory:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             path = folder / "rounds.db"
             path.touch(0o600)
-            self._base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._base = sqlite3.connect(path, isolation_level=None, timeout=0.1, check_same_thread=False)
             self._base.execute("pragma journal_mode = wal")
             self._base.execute("pragma synchronous = full")
             self._base.execute("pragma locking_mode = exclusive")  # one process a client, or it would report twice
@@ -139,4 +139,8 @@ class Memory:
         try:
             yield
         except (sqlite3.Error, OSError, ValueError) as error:
+            if "locked" in str(error):
+                raise FolderError(
+                    f"{self._folder} is used by another process; one client is one process, or it would report twice."
+                ) from error
             raise FolderError(f"{self._folder} cannot be used: {error}; no report leaves.") from error
