@@ -6,10 +6,8 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +27,7 @@ from onlooker.secagg.messages import Report
 from onlooker.secagg.reports import report
 from onlooker.secagg.wire import Signed, packed
 from secure_rounds import row_of
+from trials import free_port, onlooker, said
 
 JOB = """
 [task]
@@ -49,27 +48,6 @@ noise-multiplier = 0.01
 delta = 1e-5
 """
 MODEL = bytes(range(32))
-
-
-def onlooker(*words):
-    return [sys.executable, "-m", "onlooker", *map(str, words)]
-
-
-def said(*words):
-    return subprocess.run(onlooker(*words), capture_output=True, text=True, timeout=60)
-
-
-def free_port():
-    """The first of two ports next to each other that nobody uses."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
 
 
 @dataclass

@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, cast
 
@@ -134,6 +135,7 @@ def listening_at(path: Path) -> socket.socket:
     before = os.umask(0o177)
     try:
         listening.bind(str(path))
+        listening.listen()  # from now on whoever comes is answered, if a little later
     except OSError:
         listening.close()
         raise
@@ -156,16 +158,22 @@ def ask_at(path: Path, name: str, what: str, body: bytes, seconds: float) -> byt
         UnreachableError: if nobody answers.
         MessageError: if it refuses.
     """
+    connection = HTTPConnection("localhost")
     try:
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), timeout=seconds, trust_env=False) as client:
-            response = client.post(f"http://localhost{what}", content=body)
-    except httpx.HTTPError as error:
+        with socket.socket(socket.AF_UNIX) as connected:
+            connected.settimeout(seconds)
+            connected.connect(str(path))
+            connection.sock = connected
+            connection.request("POST", what, body)
+            response = connection.getresponse()
+            content = response.read()
+    except (OSError, HTTPException) as error:
         raise UnreachableError(
             f"{name} does not answer at {path}: {error or type(error).__name__}; start it by `onlooker client`."
         ) from error
-    if response.status_code == HTTPStatus.OK:
-        return response.content
-    raise MessageError(f"{name} refused: {response.text}")
+    if response.status == HTTPStatus.OK:
+        return content
+    raise MessageError(f"{name} refused: {content.decode(errors='replace')}")
 
 
 class Link:
