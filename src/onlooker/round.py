@@ -15,12 +15,14 @@ import torch
 from onlooker._shadowed import Shadowed
 from onlooker.data import Federation
 from onlooker.engines.engine import Engine, Settings, opened
-from onlooker.engines.work import Gathered, Job, Rows, kind_of
+from onlooker.engines.work import Gathered, Job, Rows
 from onlooker.methods.groups import broadcast
-from onlooker.methods.method import Method, State
+from onlooker.methods.measuring import Measuring
+from onlooker.methods.method import Method, Released, State
 from onlooker.models import Model
 from onlooker.privacy.blocks import squared_norm
 from onlooker.privacy.channel import Channel
+from onlooker.privacy.measures import Estimate
 from onlooker.privacy.random import Source
 from onlooker.privacy.shares import combine
 from onlooker.privacy.summation import Shared
@@ -101,11 +103,13 @@ class Played:
         state: the next state of the coordinator, made of releases alone.
         kept: what clients hold now.
         simulation: what only a simulator can see, by name; never released.
+        measured: what the round released of how good the model was before it, by name; empty where it is not measured.
     """
 
     state: State
     kept: Kept
     simulation: Mapping[str, float]
+    measured: Mapping[str, Estimate | None] = field(default_factory=dict[str, Estimate | None])
 
 
 def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, charge: Charge) -> Played:
@@ -128,7 +132,8 @@ def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, cha
     rows = kept.private.take(seats)
     gathered = engine.play(round, jobs, starts, rows)
     flat = [one for group in gathered for one in group]
-    signals = [_signal_norm(one) for one in flat]
+    models = [one for one in flat if one.channel.kind == "model"]
+    signals = [_signal_norm(one) for one in models]
     sealed = {
         one.channel.name: one.channel.seal(one.sums, round, source, kept.noise.get(one.channel.name, ()))
         for one in flat
@@ -137,13 +142,13 @@ def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, cha
     charge(hashlib.sha256("".join(one.digest for one in sealed.values()).encode()).hexdigest(), noise)
     divisors = [_divisor(terms, group, cohort) for group, cohort in enumerate(cohorts)]
     released = [
-        {kind_of(one.channel): _release(one.channel, sealed[one.channel.name], divisor) for one in few}
+        {one.channel.kind: _release(one.channel, sealed[one.channel.name], divisor) for one in few}
         for few, divisor in zip(gathered, divisors, strict=True)
     ]
-    each = [divisor for few, divisor in zip(gathered, divisors, strict=True) for _ in few]
-    simulation = {"clients": float(sum(len(cohort) for cohort in cohorts))} | _norms(flat, signals, each)
+    simulation = {"clients": float(sum(len(cohort) for cohort in cohorts))} | _norms(models, signals, divisors)
     after = replace(kept, private=kept.private.changed(seats, rows), noise=noise)
-    return Played(method.update(state, released), after, simulation)
+    measured = _measured(method, released, flat[-1].sums.reports, divisors[-1], round)
+    return Played(method.update(state, released), after, simulation, measured)
 
 
 def beginning(method: Method, round_zero: Vector) -> tuple[State, Kept]:
@@ -209,6 +214,15 @@ def _divisor(terms: Terms, group: int, cohort: Sequence[int]) -> float:
 def _release(channel: Channel, sealed: Sealed, divisor: float) -> Row | None:
     """What a channel releases: nothing where a realised count was none, which keeps the model."""
     return channel.release(sealed, divisor) if divisor > 0 else None
+
+
+def _measured(
+    method: Method, released: Sequence[Released], reports: int, divisor: float, round: int
+) -> Mapping[str, Estimate | None]:
+    """What the round tells of the model that it started from, where clients measure it: they are in no groups then."""
+    if not isinstance(method, Measuring):
+        return {}
+    return method.estimates(released, reports, divisor, round)
 
 
 def _signal_norm(one: Gathered) -> float:

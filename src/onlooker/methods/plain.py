@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from onlooker.methods.records import clipped_sum, clipped_sum_of_persons
-from onlooker.methods.trainer import Ask, ClippedSum, ClippedSumOfPersons, Descend
-from onlooker.models import Model
+from onlooker.methods.trainer import Ask, ClippedSum, ClippedSumOfPersons, Descend, Measure
+from onlooker.models import Model, score
 from onlooker.types import Row
 
 
@@ -35,3 +36,6 @@ class Plain:
                 return clipped_sum_of_persons(
                     self.model, ask.parameters, ask.persons, ask.clip, ask.stream, self.device
                 )
+            case Measure():
+                found = [score(self.model, ask.parameters, one, device=self.device) for one in ask.groups]
+                return np.concatenate([one for pair in zip(*found, strict=True) for one in pair])
