@@ -172,11 +172,27 @@ def test_a_silo_measures_the_records_that_it_draws_and_no_others():
     study = study_of("dp-sgd")
     (measure, gradients), local = drawn_and_measured(study, 0, "client:0")
     assert isinstance(measure, Measure) and isinstance(gradients, ClippedSum)
-    assert measure.groups == (gradients.examples,) and 20 < len(gradients.examples) < len(study.federation.clients[0])
+    assert 20 < len(gradients.examples) < len(study.federation.clients[0])
+    assert [len(one) for one in measure.groups] == [1] * len(gradients.examples)
+    assert np.array_equal(np.concatenate([one.features for one in measure.groups]), gradients.examples.features)
     losses, scores = models.score(study.model, gradients.parameters, gradients.examples)
     rows = study.method.measures.rows(losses, scores)
     clip = study.method.channel.record_clip
     assert 0.99 < clip < 1 and local.rows["evaluation"] == pytest.approx(clip * rows.sum(axis=0))
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn-ms-pafl"])
+def test_to_the_bit_no_record_is_measured_by_the_company_it_keeps(name):
+    """In one batch with others it may be: kernels round by the number of rows, and a tie turns over."""
+    model = models.build(name, (1, 28, 28), 10, "classification")
+    generator = np.random.default_rng(4)
+    rows = Examples(generator.normal(size=(9, 1, 28, 28)).astype(np.float32), generator.integers(0, 10, 9))
+    singly = [rows.take(np.array([place])) for place in range(9)]
+    trainer, start = Plain(model), model.initial(3)
+    (whole,) = trainer.answer([Measure(start, singly)])
+    for left_out in range(9):
+        (rest,) = trainer.answer([Measure(start, singly[:left_out] + singly[left_out + 1 :])])
+        assert np.array_equal(rest, np.delete(whole.reshape(2, -1), left_out, axis=1).ravel())
 
 
 def test_a_silo_that_draws_nobody_measures_nobody():

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, chi2
 
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.grid import Grid
+from onlooker.privacy.matrix import Banded, Tree
 from onlooker.privacy.measures import BOUND, SIZE, Measures
 from onlooker.privacy.mechanisms import RoundedGaussian
 from onlooker.privacy.random import Seeded
@@ -73,6 +74,20 @@ def test_an_interval_holds_the_true_accuracy_in_19_of_20_rounds(kind, clients, z
 def test_an_interval_for_another_noise_is_found_out(believed):
     inside, told = held("two servers", 60, 3.0, 0.8, believed)
     assert told > 0.99 * ROUNDS and not accepted(inside, told)
+
+
+@pytest.mark.parametrize("mechanism", [Tree(2.0), Banded(2.0, 4)], ids=lambda one: one.name)
+def test_each_round_of_correlated_noise_has_the_deviation_of_that_round(mechanism):
+    """Accepted in each of eight rounds; the mean over all rounds, which would do for most purposes, is not."""
+    one = Channel(20_000, mechanism, Grid(BOUND, 16, 32), "server", Plain(), bounds=BOUND)
+    sealed, wrong = None, 0
+    low, high = chi2.ppf([5e-10, 1 - 5e-10], one.size)
+    for round in range(1, 9):
+        sealed = one.seal(one.empty(), round, Seeded(3), () if sealed is None else sealed.states)
+        square = float((one.release(sealed, 1.0) ** 2).sum())
+        assert low < square / one.deviation(5, round) ** 2 < high
+        wrong += not low < square / one.deviation(5) ** 2 < high
+    assert wrong > 0
 
 
 def test_where_the_count_is_hardly_above_the_noise_no_more_than_1_of_20_rounds_tells_a_wrong_interval():

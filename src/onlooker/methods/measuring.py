@@ -122,19 +122,22 @@ class Measuring:
         raise AssertionError("units are drawn once in a round, for else they would be counted twice")
 
     def _sum(self, ask: Ask) -> Asking[Row]:
-        """The sum over records, or over persons, for each of whom the mean over its rows stands."""
+        """The sum over the units drawn, `float64[3]`, for each of whom the mean over its rows stands.
+
+        Each is computed alone: a kernel rounds a row by how many others there are, and where two classes tie, whether
+        another record is right could change with it.
+        """
         if isinstance(ask, ClippedSumOfPersons):
-            groups = tuple(ask.persons)
+            units = tuple(ask.persons)
         else:
             assert isinstance(ask, ClippedSum)
-            groups = (ask.examples,) if len(ask.examples) else ()
-        if not groups:
+            units = tuple(ask.examples.take(np.array([place])) for place in range(len(ask.examples)))
+        if not units:
             return np.zeros(measures.SIZE)
-        rows = self._rows((yield Measure(ask.parameters, groups)))
-        if isinstance(ask, ClippedSumOfPersons):
-            ends = np.cumsum([len(person) for person in groups])[:-1]
-            rows = np.stack([one.mean(axis=0) for one in np.split(rows, ends)])
-        return self.channel.record_clip * rows.sum(axis=0)
+        rows = self._rows((yield Measure(ask.parameters, units)))
+        ends = np.cumsum([len(one) for one in units])[:-1]
+        means = [one.mean(axis=0) for one in np.split(rows, ends)]
+        return self.channel.record_clip * np.sum(means, axis=0)
 
     def _rows(self, answer: Row) -> Row:
         """`float64[n, 3]` of what a trainer answered."""

@@ -10,7 +10,8 @@ import torch
 
 from onlooker.methods.records import clipped_sum, clipped_sum_of_persons
 from onlooker.methods.trainer import Ask, ClippedSum, ClippedSumOfPersons, Descend, Measure
-from onlooker.models import Model, score
+from onlooker.models import Model
+from onlooker.models.model import score_each
 from onlooker.types import Row
 
 
@@ -37,5 +38,5 @@ class Plain:
                     self.model, ask.parameters, ask.persons, ask.clip, ask.stream, self.device
                 )
             case Measure():
-                found = [score(self.model, ask.parameters, one, device=self.device) for one in ask.groups]
+                found = score_each(self.model, ask.parameters, ask.groups, device=self.device)
                 return np.concatenate([one for pair in zip(*found, strict=True) for one in pair])

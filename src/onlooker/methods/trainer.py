@@ -49,7 +49,7 @@ class ClippedSumOfPersons:
 
 @dataclass(frozen=True)
 class Measure:
-    """The loss of each row, and then its score, `float64[2 n]`: see `models.score`.
+    """The loss of each row, and then its score, `float64[2 n]`: see `models.model.score_each`.
 
     The groups are computed one by one, so that what a row comes to does not depend on the rows of other groups.
     """
