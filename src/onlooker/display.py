@@ -27,7 +27,7 @@ from onlooker import config
 from onlooker.config import Prepared
 from onlooker.folder import RunFolder
 from onlooker.privacy.accounting import so_far
-from onlooker.privacy.forecast import forecast
+from onlooker.privacy.forecast import forecast, telling
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import Finding, Worst, ranges, signatures, worst, worst_first
 from onlooker.privacy.terms import Terms
@@ -146,9 +146,9 @@ def show_plan(console: Console, prepared: Prepared, ledger: Ledger, findings: Se
         say(console, line)
     show_findings(console, ledger, findings)
     show_printed(console, prepared)
-    expected = forecast(terms)
-    if not expected.drowned:  # else it was a warning already
-        say(console, f"Forecast: {expected.sentence()}")
+    for expected in (forecast(terms), telling(terms)):
+        if expected is not None and not expected.drowned:  # else it was a warning already
+            say(console, f"Forecast: {expected.sentence()}")
     if prepared.description.unseen:
         say(console, prepared.description.unseen)
 

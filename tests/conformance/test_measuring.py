@@ -42,6 +42,14 @@ def test_any_engine_tells_what_the_loop_tells(method, summation):
         assert (found, digests) == runs[0]
 
 
+def test_sums_of_three_coordinates_lie_anywhere_in_memory():
+    """Three shares of 4 bytes and three coordinates are no whole number of words before the sums of 8 bytes."""
+    more = {**PRIVATE, "servers.count": 3, "privacy.noised-by": '"clients"'}
+    study = study_of("dp-fedavg", **more)
+    runs = [told(with_engine(study, trainer="flat", workers=workers)) for workers in (1, 2)]
+    assert runs[0] == runs[1] and runs[0][0][0]["accuracy"] is not None
+
+
 @pytest.mark.parametrize("trainer", ["flat", "dense", "captured"])
 def test_every_trainer_measures_alike(trainer):
     study = study_of("dp-sgd", summation="two servers", **PRIVATE)

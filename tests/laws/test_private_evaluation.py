@@ -21,6 +21,7 @@ from onlooker.folder import RunFolder
 from onlooker.methods.plain import Plain
 from onlooker.methods.trainer import ClippedSum, ClippedSumOfPersons, Descend, Measure, answered
 from onlooker.privacy.channel import Channel
+from onlooker.privacy.forecast import telling
 from onlooker.privacy.grid import Grid
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.matrix import Tree
@@ -274,6 +275,20 @@ def test_where_clients_add_the_noise_and_nobody_came_nothing_is_told():
     assert one_round(study, begin(study)[0]).measured == {"accuracy": None, "loss": None}
 
 
+@pytest.mark.parametrize("method", ["dp-fedavg", "dp-sgd", "dp-ftrl"])
+def test_the_plan_says_how_much_a_round_will_tell(method):
+    """As it then does, where everybody is there and right every other time."""
+    everybody = {} if method == "dp-ftrl" else {"sampling.clients.name": '"all"'}
+    study = study_of(method, **everybody)
+    rules, method = study.method.terms, study.method
+    expected = telling(rules)
+    assert expected.drowned == (rules.unit == "client") and ("tells nothing" in expected.sentence()) == expected.drowned
+    units, deviation = rules.divisor, method.channel.deviation(6)
+    half = method.measures.estimates(np.array([0.0, 0.0, 11 / 16 * units]), deviation)["accuracy"]
+    assert expected.within == (math.inf if half is None else pytest.approx(half.high - 0.5))
+    assert telling(study_of("dp-sgd", **{"evaluation.private": "false"}).method.terms) is None
+
+
 TEXT = """
 [task]
 method = "dp-sgd"
@@ -323,6 +338,7 @@ def test_a_run_over_two_servers_tells_how_good_its_model_was_and_stays_within_it
     low, high = lines[4]["released"]["accuracy-interval"]
     value = lines[4]["released"]["accuracy"]
     assert said[0].endswith(f" after round 4; clients say {value:.1%} ({low:.1%} to {high:.1%}) before it")
+    assert "Forecast: private evaluation, at the 420 records" in CliRunner().invoke(app, ["plan", "run.toml"]).output
     plan = CliRunner().invoke(app, ["plan", "run.toml", "--json"])
     noises = json.loads(plan.stdout)["noise-multipliers"]
     assert noises["evaluation"] == pytest.approx(3 * noises["model"])

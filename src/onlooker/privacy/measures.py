@@ -130,6 +130,20 @@ def ratio(numerator: float, denominator: float, deviation: float) -> Estimate | 
     return Estimate(numerator / denominator, middle - half, middle + half)
 
 
+def half_width(units: float, deviation: float) -> float:
+    """How far from a true accuracy of one half its interval reaches, if so many units take part; infinite for none.
+
+    Args:
+        units: how many, or their weight.
+        deviation: of the noise on each sum.
+
+    >>> round(half_width(140, 2.77), 3), half_width(5, 8.5)
+    (0.039, inf)
+    """
+    found = ratio(0.0, _COUNT * units, deviation)
+    return math.inf if found is None else _COUNT * found.high
+
+
 def _scaled(found: Estimate | None, widest: float) -> Estimate | None:
     """From a ratio of sums to a mean between 0 and `widest`, which it is known to be."""
     if found is None:
