@@ -15,10 +15,10 @@ import torch
 from onlooker._shadowed import Shadowed
 from onlooker.data import Federation
 from onlooker.engines.engine import Engine, Settings, opened
-from onlooker.engines.work import Gathered, Job, Rows
+from onlooker.engines.work import Gathered, Job, Rows, kind_of
 from onlooker.methods.groups import broadcast
-from onlooker.methods.measuring import Measuring
-from onlooker.methods.method import Method, Released, State
+from onlooker.methods.measuring import estimated
+from onlooker.methods.method import Method, State
 from onlooker.models import Model
 from onlooker.privacy.blocks import squared_norm
 from onlooker.privacy.channel import Channel
@@ -132,7 +132,7 @@ def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, cha
     rows = kept.private.take(seats)
     gathered = engine.play(round, jobs, starts, rows)
     flat = [one for group in gathered for one in group]
-    models = [one for one in flat if one.channel.kind == "model"]
+    models = [one for one in flat if kind_of(one.channel) == "model"]
     signals = [_signal_norm(one) for one in models]
     sealed = {
         one.channel.name: one.channel.seal(one.sums, round, source, kept.noise.get(one.channel.name, ()))
@@ -142,12 +142,12 @@ def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, cha
     charge(hashlib.sha256("".join(one.digest for one in sealed.values()).encode()).hexdigest(), noise)
     divisors = [_divisor(terms, group, cohort) for group, cohort in enumerate(cohorts)]
     released = [
-        {one.channel.kind: _release(one.channel, sealed[one.channel.name], divisor) for one in few}
+        {kind_of(one.channel): _release(one.channel, sealed[one.channel.name], divisor) for one in few}
         for few, divisor in zip(gathered, divisors, strict=True)
     ]
     simulation = {"clients": float(sum(len(cohort) for cohort in cohorts))} | _norms(models, signals, divisors)
     after = replace(kept, private=kept.private.changed(seats, rows), noise=noise)
-    measured = _measured(method, released, flat[-1].sums.reports, divisors[-1], round)
+    measured = estimated(method, released, flat[-1].sums.reports, divisors[-1], round)
     return Played(method.update(state, released), after, simulation, measured)
 
 
@@ -214,15 +214,6 @@ def _divisor(terms: Terms, group: int, cohort: Sequence[int]) -> float:
 def _release(channel: Channel, sealed: Sealed, divisor: float) -> Row | None:
     """What a channel releases: nothing where a realised count was none, which keeps the model."""
     return channel.release(sealed, divisor) if divisor > 0 else None
-
-
-def _measured(
-    method: Method, released: Sequence[Released], reports: int, divisor: float, round: int
-) -> Mapping[str, Estimate | None]:
-    """What the round tells of the model that it started from, where clients measure it: they are in no groups then."""
-    if not isinstance(method, Measuring):
-        return {}
-    return method.estimates(released, reports, divisor, round)
 
 
 def _signal_norm(one: Gathered) -> float:

@@ -87,22 +87,6 @@ class Measuring:
         """The method's: measures move nothing."""
         return self.method.update(state, released)
 
-    def estimates(
-        self, released: Sequence[Released], reports: int, divisor: float, round: int
-    ) -> Mapping[str, Estimate | None]:
-        """What a round's released measures tell, by name; None where that is nothing.
-
-        Args:
-            released: by the channels of the one group.
-            reports: how many reports were summed: looked at where clients add the noise, whose observers all see it.
-            divisor: of the round.
-            round: from 1.
-        """
-        (sums,) = (one[measures.CHANNEL] for one in released)
-        if sums is None:
-            return self.measures.nothing
-        return self.measures.estimates(sums, self.channel.deviation(reports, round) / divisor)
-
     def _mean(self, parameters: Vector, examples: Examples) -> Asking[Row]:
         """Over all rows of data; a client without any is not counted."""
         if not len(examples):
@@ -143,3 +127,25 @@ class Measuring:
         """`float64[n, 3]` of what a trainer answered."""
         losses, scores = answer.reshape(2, -1)
         return self.measures.rows(losses, scores)
+
+
+def estimated(
+    method: Method, released: Sequence[Released], reports: int, divisor: float, round: int
+) -> Mapping[str, Estimate | None]:
+    """What a round's releases tell of the model that it started from, by name: post-processing, for whoever has them.
+
+    Empty where clients do not measure it; None where a round released no sums, or the noise hides how many took part.
+
+    Args:
+        method: as it runs.
+        released: by the channels of each group.
+        reports: how many reports were summed: looked at where clients add the noise, whose observers all see it.
+        divisor: of the round.
+        round: from 1.
+    """
+    if not isinstance(method, Measuring):
+        return {}
+    (sums,) = (one[measures.CHANNEL] for one in released)
+    if sums is None:
+        return method.measures.nothing
+    return method.measures.estimates(sums, method.channel.deviation(reports, round) / divisor)
