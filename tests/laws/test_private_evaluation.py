@@ -1,8 +1,7 @@
-"""A private evaluation costs what a wider row costs, moves no model, and tells what it says."""
+"""Clients measure what they received, on the units that a round draws and no others, and move no model by it."""
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,92 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from dp_accounting import GaussianDpEvent
-from hypothesis import given, settings
-from hypothesis import strategies as some
-from typer.testing import CliRunner
 
 from onlooker import config, models
-from onlooker.cli import app
-from onlooker.folder import RunFolder
 from onlooker.methods.plain import Plain
 from onlooker.methods.trainer import ClippedSum, ClippedSumOfPersons, Descend, Measure, answered
-from onlooker.privacy.channel import Channel
 from onlooker.privacy.forecast import telling
-from onlooker.privacy.grid import Grid
-from onlooker.privacy.ledger import Ledger
-from onlooker.privacy.matrix import Tree
-from onlooker.privacy.mechanisms import RoundedGaussian
 from onlooker.privacy.random import Seeded
-from onlooker.privacy.sampling import Cyclic, Everyone, FixedSize, Poisson, PoissonRecords, RandomAllocation
-from onlooker.privacy.summation import Plain as InTheClear
-from onlooker.privacy.summation import Shared
-from onlooker.privacy.terms import Terms
-from onlooker.privacy.training import Training
 from onlooker.types import Examples
 from playing import Watched, begin, local_of, one_round
 from refusals import assert_refused
-
-OBSERVERS = ["public", "coordinator", "aux:0", "client:3", "aux:0+aux:1"]
-SAMPLINGS = [Poisson(0.3), Everyone(), FixedSize(3), RandomAllocation(2, 8), Cyclic(2)]
-RECORDS = Training("nothing", PoissonRecords(0.1), 100, 200)
-
-
-def channel(z, name="model", size=20, records=False, mechanism=RoundedGaussian, summation=Shared()):
-    noised_by = "servers" if isinstance(summation, Shared) else "server"
-    most = {"sums_records": True, "max_records": 200} if records else {}
-    return Channel(size, mechanism(z), Grid(1.0, 16, 32), noised_by, summation, bounds=1.0, name=name, **most)
-
-
-def terms(*channels, sampling=Poisson(0.3), unit="client", training=Training(), adjacency="zero-out"):
-    return Terms(unit, adjacency, 1e-5, 8, 10, sampling, training, channels)
-
-
-def pairs(z, own, **more):
-    """The terms with a channel for measures beside the model's, with one that is wider, and without."""
-    built = {key: more.pop(key) for key in ("records", "mechanism", "summation") if key in more}
-    joined = (z**-2 + own**-2) ** -0.5
-    both = terms(channel(z, **built), channel(own, "evaluation", 3, **built), **more)
-    return both, terms(channel(joined, size=23, **built), **more), terms(channel(z, **built), **more)
-
-
-@pytest.mark.parametrize("adjacency", ["zero-out", "replace-one"])
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda one: one.name)
-def test_the_joint_price_is_that_of_one_wider_row(sampling, adjacency):
-    both, wider, alone = pairs(1.5, 4.5, sampling=sampling, adjacency=adjacency)
-    for observer in OBSERVERS:
-        paid, expected, model = (Ledger.plan(one).epsilon(0, observer) for one in (both, wider, alone))
-        assert paid == pytest.approx(expected, rel=1e-9) and (paid > model or math.isinf(model))
-
-
-@pytest.mark.parametrize("sampling", [Everyone(), Cyclic(4)], ids=lambda one: one.name)
-def test_correlated_noise_is_joined_for_the_whole_run(sampling):
-    both, wider, alone = pairs(1.5, 4.5, sampling=sampling, mechanism=Tree, summation=InTheClear())
-    paid, expected, model = (Ledger.plan(one).epsilon(0, "public") for one in (both, wider, alone))
-    assert model < paid == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("unit", ["record", "person"])
-def test_records_and_persons_pay_for_both_under_their_own_coin(unit):
-    both, wider, alone = pairs(1.1, 2.2, unit=unit, training=RECORDS, sampling=Everyone(), records=True)
-    paid, expected, model = (Ledger.plan(one).epsilon(0, "public") for one in (both, wider, alone))
-    assert model < paid == pytest.approx(expected, rel=1e-9)
-
-
-@settings(max_examples=25, deadline=None)
-@given(some.floats(0.5, 20), some.floats(0.5, 200), some.floats(0.05, 1.0))
-def test_measures_never_lower_a_price_and_are_one_gaussian(z, own, rate):
-    both, _, alone = pairs(z, own, sampling=Poisson(rate))
-    event = both.round_event(0, "aux:0")
-    assert isinstance(event, GaussianDpEvent) and event.noise_multiplier == pytest.approx((z**-2 + own**-2) ** -0.5)
-    assert Ledger.plan(both).epsilon(0, "public") >= Ledger.plan(alone).epsilon(0, "public")
-
-
-def test_without_noise_on_the_measures_there_is_no_guarantee():
-    assert math.isinf(Ledger.plan(pairs(2.0, 1.0)[0]).epsilon(0, "aux:0+aux:1"))
-    silent = terms(channel(2.0), channel(0.0, "evaluation", 3))
-    assert math.isinf(Ledger.plan(silent).epsilon(0, "public"))
-
 
 METHODS = {
     "dp-fedavg": {},
@@ -287,60 +209,3 @@ def test_the_plan_says_how_much_a_round_will_tell(method):
     half = method.measures.estimates(np.array([0.0, 0.0, 11 / 16 * units]), deviation)["accuracy"]
     assert expected.within == (math.inf if half is None else pytest.approx(half.high - 0.5))
     assert telling(study_of("dp-sgd", **{"evaluation.private": "false"}).method.terms) is None
-
-
-TEXT = """
-[task]
-method = "dp-sgd"
-rounds = 12
-[data]
-name = "digits"
-clients = 10
-expected-records = 140
-[model]
-name = "mlp"
-[training]
-learning-rate = 1.0
-[sampling.records]
-rate = 0.3
-[servers]
-count = 2
-[privacy]
-unit = "record"
-epsilon = 8.0
-delta = 1e-4
-observers = ["public", "coordinator", "aux:0", "aux:0+aux:1"]
-[evaluation]
-every = 4
-private = true
-[engine]
-name = "loop"
-"""
-
-
-def test_a_run_over_two_servers_tells_how_good_its_model_was_and_stays_within_its_target(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("run.toml").write_text(TEXT)
-    result = CliRunner().invoke(app, ["run", "run.toml", "--out", "run"])
-    assert result.exit_code == 0, result.output
-    folder = RunFolder.open(Path("run"))
-    rules, lines = folder.terms(), folder.metrics()
-    assert [one.name for one in rules.channels] == ["model", "evaluation"]
-    assert max(folder.ledger().epsilon(0, name) for name in ("public", "coordinator", "aux:0")) <= 8.0
-    assert folder.ledger() == Ledger.plan(rules)
-    for line in lines:
-        told = line["released"]
-        (low, high), (least, most) = told["accuracy-interval"], told["loss-interval"]
-        assert 0 <= low <= told["accuracy"] <= high <= 1 and high - low < 0.25
-        assert 0 <= least <= told["loss"] <= most <= 2 * math.log(10) and "released" not in line["simulation"]
-    assert [line["round"] for line in lines if "accuracy" in line] == [4, 8, 12]
-    said = [one for one in result.stdout.splitlines() if one.startswith("round 5 of 12")]
-    low, high = lines[4]["released"]["accuracy-interval"]
-    value = lines[4]["released"]["accuracy"]
-    assert said[0].endswith(f" after round 4; clients say {value:.1%} ({low:.1%} to {high:.1%}) before it")
-    assert "Forecast: private evaluation, at the 420 records" in CliRunner().invoke(app, ["plan", "run.toml"]).output
-    plan = CliRunner().invoke(app, ["plan", "run.toml", "--json"])
-    noises = json.loads(plan.stdout)["noise-multipliers"]
-    assert noises["evaluation"] == pytest.approx(3 * noises["model"])
-    other = CliRunner().invoke(app, ["resume", "run", "--set", "evaluation.private=false"])
-    assert other.exit_code == 2 and "evaluation.private: true became false" in other.output
