@@ -24,7 +24,7 @@ from onlooker.config import Prepared
 from onlooker.deployment import commands
 from onlooker.errors import FolderError, OnlookerError, TermsError
 from onlooker.folder import RunFolder
-from onlooker.privacy.forecast import forecast
+from onlooker.privacy.forecast import forecast, telling
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import find, to_json
 from onlooker.privacy.topology import recorded_names
@@ -223,8 +223,9 @@ def _with_engine(settings: list[str] | None, engine: str | None) -> list[str]:
 
 
 def _warnings(prepared: Prepared) -> list[str]:
-    expected = forecast(prepared.agreement.terms)
-    return [*config.warnings_of(prepared), *([expected.sentence()] if expected.drowned else [])]
+    terms = prepared.agreement.terms
+    expected = [one for one in (forecast(terms), telling(terms)) if one is not None]
+    return [*config.warnings_of(prepared), *(one.sentence() for one in expected if one.drowned)]
 
 
 @contextmanager

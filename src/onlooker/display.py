@@ -27,7 +27,7 @@ from onlooker import config
 from onlooker.config import Prepared
 from onlooker.folder import RunFolder
 from onlooker.privacy.accounting import so_far
-from onlooker.privacy.forecast import forecast
+from onlooker.privacy.forecast import forecast, telling
 from onlooker.privacy.ledger import Ledger
 from onlooker.privacy.statement import Finding, Worst, ranges, signatures, worst, worst_first
 from onlooker.privacy.terms import Terms
@@ -146,9 +146,9 @@ def show_plan(console: Console, prepared: Prepared, ledger: Ledger, findings: Se
         say(console, line)
     show_findings(console, ledger, findings)
     show_printed(console, prepared)
-    expected = forecast(terms)
-    if not expected.drowned:  # else it was a warning already
-        say(console, f"Forecast: {expected.sentence()}")
+    for expected in (forecast(terms), telling(terms)):
+        if expected is not None and not expected.drowned:  # else it was a warning already
+            say(console, f"Forecast: {expected.sentence()}")
     if prepared.description.unseen:
         say(console, prepared.description.unseen)
 
@@ -163,8 +163,10 @@ def _groups(terms: Terms) -> str:
 
 
 def _multipliers(terms: Terms) -> str:
-    values = [channel.mechanism.noise_multiplier for channel in terms.channels]
-    return f"{values[0]:g}" if len(set(values)) == 1 else f"{min(values):g} to {max(values):g}"
+    values = [channel.mechanism.noise_multiplier for channel in terms.model_channels]
+    shown = f"{values[0]:g}" if len(set(values)) == 1 else f"{min(values):g} to {max(values):g}"
+    measured = terms.measured_by
+    return shown if measured is None else f"{shown} ({measured.mechanism.noise_multiplier:g} on private evaluation)"
 
 
 def show_printed(console: Console, prepared: Prepared) -> None:
@@ -200,13 +202,13 @@ def follow(console: Console, prepared: Prepared, folder: RunFolder, progress: It
         for step in progress:
             done += 1
             latest = _last_evaluated([step.metrics or {}]) or latest
-            standing = _standing(step, done, latest)
+            standing = _standing(step, done, latest) + _told(step.metrics or {})
             bar.update(task, completed=done, measured=standing)
             if time.monotonic() - shown > 0.5 or done == terms.rounds:
                 shown = time.monotonic()
                 screen.update(Group(bar, _live_epsilons(step.ledger, observers)))
             if not console.is_terminal and done % max(1, terms.rounds // 10) == 0:
-                console.print(f"round {done} of {terms.rounds}  {standing}", highlight=False)
+                console.print(f"round {done} of {terms.rounds}  {standing}", highlight=False, soft_wrap=True)
 
 
 def _standing(step: Progress, round: int, latest: Mapping[str, Any] | None) -> str:
@@ -215,6 +217,19 @@ def _standing(step: Progress, round: int, latest: Mapping[str, Any] | None) -> s
     if latest and latest["round"] != round:
         known += f" after round {latest['round']}"
     return known if step.metrics else f"given up, stays charged; {known}"
+
+
+def _told(metrics: Mapping[str, Any]) -> str:
+    """What clients told under noise of the model before the round; nothing where they were not asked."""
+    if "released" not in metrics:
+        return ""
+    released = metrics["released"]
+    name = next(name for name in ("accuracy", "mean-absolute-error") if name in released)
+    if released[name] is None:
+        return "; clients say nothing above the noise"
+    low, high = released[f"{name}-interval"]
+    form = ".1%" if name == "accuracy" else ".4g"
+    return f"; clients say {released[name]:{form}} ({low:{form}} to {high:{form}}) before it"
 
 
 def _last_evaluated(metrics: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

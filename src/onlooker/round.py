@@ -17,10 +17,12 @@ from onlooker.data import Federation
 from onlooker.engines.engine import Engine, Settings, opened
 from onlooker.engines.work import Gathered, Job, Rows, kind_of
 from onlooker.methods.groups import broadcast
+from onlooker.methods.measuring import estimated
 from onlooker.methods.method import Method, State
 from onlooker.models import Model
 from onlooker.privacy.blocks import squared_norm
 from onlooker.privacy.channel import Channel
+from onlooker.privacy.measures import Estimate
 from onlooker.privacy.random import Source
 from onlooker.privacy.shares import combine
 from onlooker.privacy.summation import Shared
@@ -101,11 +103,13 @@ class Played:
         state: the next state of the coordinator, made of releases alone.
         kept: what clients hold now.
         simulation: what only a simulator can see, by name; never released.
+        measured: what the round released of how good the model was before it, by name; empty where it is not measured.
     """
 
     state: State
     kept: Kept
     simulation: Mapping[str, float]
+    measured: Mapping[str, Estimate | None] = field(default_factory=dict[str, Estimate | None])
 
 
 def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, charge: Charge) -> Played:
@@ -128,7 +132,8 @@ def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, cha
     rows = kept.private.take(seats)
     gathered = engine.play(round, jobs, starts, rows)
     flat = [one for group in gathered for one in group]
-    signals = [_signal_norm(one) for one in flat]
+    models = [one for one in flat if kind_of(one.channel) == "model"]
+    signals = [_signal_norm(one) for one in models]
     sealed = {
         one.channel.name: one.channel.seal(one.sums, round, source, kept.noise.get(one.channel.name, ()))
         for one in flat
@@ -140,10 +145,10 @@ def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, cha
         {kind_of(one.channel): _release(one.channel, sealed[one.channel.name], divisor) for one in few}
         for few, divisor in zip(gathered, divisors, strict=True)
     ]
-    each = [divisor for few, divisor in zip(gathered, divisors, strict=True) for _ in few]
-    simulation = {"clients": float(sum(len(cohort) for cohort in cohorts))} | _norms(flat, signals, each)
+    simulation = {"clients": float(sum(len(cohort) for cohort in cohorts))} | _norms(models, signals, divisors)
     after = replace(kept, private=kept.private.changed(seats, rows), noise=noise)
-    return Played(method.update(state, released), after, simulation)
+    measured = estimated(method, released, flat[-1].sums.reports, divisors[-1], round)
+    return Played(method.update(state, released), after, simulation, measured)
 
 
 def beginning(method: Method, round_zero: Vector) -> tuple[State, Kept]:

@@ -14,6 +14,7 @@ from onlooker.evaluation import evaluated
 from onlooker.folder import DRAWS, RunFolder
 from onlooker.methods.method import State, initial_vector
 from onlooker.privacy.ledger import Ledger
+from onlooker.privacy.measures import CHANNEL, Estimate
 from onlooker.privacy.sampling import expected_weight
 from onlooker.privacy.terms import Terms, to_dict
 from onlooker.privacy.topology import Groups
@@ -89,6 +90,7 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
                 "seconds": 0.0,
                 "expected-clients": expected,
                 **_measured(study, state, kept, round, played.simulation),
+                **_released(played.measured),
             }
             metrics["seconds"] = time.perf_counter() - started
             tensors = tensors_of(study.method, study.model, state, start)
@@ -101,9 +103,13 @@ def difference(recorded: Terms, asked: Terms) -> list[str]:
     """The privacy keys in which two terms differ, each with both values; empty if they are the same."""
     before, after = _flat(to_dict(recorded), ""), _flat(to_dict(asked), "")
     keys = [key for key in dict.fromkeys([*before, *after]) if before.get(key) != after.get(key)]
+    was, is_now = (one.get("channels.1.name") == CHANNEL for one in (before, after))
+    turned = [] if was == is_now else [f"evaluation.private: {str(was).lower()} became {str(is_now).lower()}"]
     return [
-        f"{_CONFIGURED.get(key, key)}: {before.get(key, 'nothing')} became {after.get(key, 'nothing')}" for key in keys
-    ]
+        f"{_CONFIGURED.get(key, key)}: {before.get(key, 'nothing')} became {after.get(key, 'nothing')}"
+        for key in keys
+        if not (turned and key.startswith("channels.1."))
+    ] + turned
 
 
 _CONFIGURED = {
@@ -133,6 +139,7 @@ _CONFIGURED = {
     "channels.0.summation.corrupt": "servers.corrupt",
     "channels.0.summation.relay": "servers.relay",
     "channels.0.summation.min_batch": "servers.min-batch",
+    "channels.1.mechanism.noise_multiplier": "evaluation.noise-multiplier",
 }
 """The keys of a configuration that parts of the terms are set by, for whoever changed one."""
 
@@ -166,6 +173,15 @@ def _measured(
     # They stand where every reader looks for them; where they rest on private parts, no party could see them (rule 10).
     tagged = {"simulation-only": sorted(found.metrics)} if len(study.method.parts.private) else {}
     return {**_finite(found.metrics), **tagged, "simulation": _finite({**simulation, **found.simulation})}
+
+
+def _released(measured: Mapping[str, Estimate | None]) -> dict[str, dict[str, float | list[float] | None]]:
+    """What the round itself released of how good the model was before it, with 95 % intervals; null where nothing."""
+    if not measured:
+        return {}
+    values = {name: found and found.value for name, found in measured.items()}
+    intervals = {f"{name}-interval": found and [found.low, found.high] for name, found in measured.items()}
+    return {"released": {**values, **intervals}}
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float | None]:

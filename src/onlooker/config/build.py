@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import tomli_w
 
 from onlooker import data, models
-from onlooker.config import engine
+from onlooker.config import engine, evaluation
 from onlooker.config.kinds import kind_of
 from onlooker.config.schema import Configuration
 from onlooker.config.tables import parts_of
@@ -81,7 +81,7 @@ def prepare(configuration: Configuration, base: Path) -> Prepared:
     engine.refuse_unable(configuration.engine, lambda: models.build(*asked))
     parts = parts_of(configuration, kind, layout)
     agreement = agree(configuration, kind, parts)
-    method = kind.make(agreement.terms, configuration, parts)
+    method = evaluation.measuring(kind.make(agreement.terms, configuration, parts), configuration, description)
     return Prepared(configuration, description, layout, agreement, method, kind.printed(agreement.terms))
 
 
@@ -212,12 +212,13 @@ def changed(recorded: Configuration, asked: Configuration) -> list[str]:
 
     With other clients behind the same names a guarantee would be about nobody, with another seed `env.json` would lie
     about who can take off the noise (rule 9), and with other training `run.toml` about what ran. Where the data lie,
-    how often the model is evaluated, and who computes, may change.
+    how often the model is looked at, and who computes, may change.
     """
 
     def identity(configuration: Configuration) -> dict[str, object]:
         tables: dict[str, dict[str, object] | None]
-        tables = configuration.model_dump(by_alias=True, exclude={"evaluation": True, "engine": True, "data": {"root"}})
+        apart = {"evaluation": {"every"}, "engine": True, "data": {"root"}}
+        tables = configuration.model_dump(by_alias=True, exclude=apart)
         return {f"{name}.{key}": value for name, table in tables.items() for key, value in (table or {}).items()}
 
     before, after = identity(recorded), identity(asked)

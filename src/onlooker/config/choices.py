@@ -257,13 +257,10 @@ def refuse_impossible(configuration: Configuration, unit: Unit) -> None:
 def refuse_unbuilt(configuration: Configuration) -> None:
     """Refuse what the file can say but no method does yet."""
     privacy = configuration.privacy
-    for key, value, built in (
-        ("privacy.adaptive-clip", privacy.adaptive_clip, None),
-        ("evaluation.private", configuration.evaluation.private, False),
-    ):
-        if value != built:
-            shown = f'"{value}"' if isinstance(value, str) else str(value).lower()
-            advice = "leave it out" if built is None else f"write {str(built).lower()}, or leave it out"
-            raise ConfigError(f"{key} = {shown} is not built for {configuration.task.method}; {advice}.")
+    if privacy.adaptive_clip is not None:
+        shown = str(privacy.adaptive_clip).lower()
+        raise ConfigError(
+            f"privacy.adaptive-clip = {shown} is not built for {configuration.task.method}; leave it out."
+        )
     if math.isnan(privacy.delta):
         raise TermsError("privacy.delta = nan must be above 0 and below 1.")

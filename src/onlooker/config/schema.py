@@ -155,10 +155,13 @@ class PrivacyTable(Table):
 
 
 class EvaluationTable(Table):
-    """How often the model is evaluated."""
+    """How often the model is evaluated, and whether clients measure it under noise, at what price."""
 
     every: Count = 1
     private: bool = False
+    share: float = 0.1
+    noise_multiplier: float | None = None
+    loss_bound: float | None = None
 
 
 class EngineTable(Table):

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from onlooker import _check
-from onlooker.config import choices, tables
+from onlooker.config import choices, evaluation, tables
 from onlooker.config.kinds import Kind
 from onlooker.config.schema import Configuration
 from onlooker.errors import ConfigError, TermsError, UnpricedError
 from onlooker.models import Parts
+from onlooker.privacy import measures
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.grid import Grid, choose_fraction_bits
 from onlooker.privacy.matrix import Correlated, peak
@@ -51,6 +52,7 @@ def agree(configuration: Configuration, kind: Kind, parts: Parts) -> Agreement:
     choices.refuse_unbuilt(configuration)
     privacy = configuration.privacy
     unit = choices.unit_of(configuration, kind)
+    evaluation.refuse_unpriced(configuration, kind, unit)
     topology, names = tables.topology_of(configuration, kind)
     at = _terms_at(configuration, kind, unit, parts, topology)
     if unit == "none":
@@ -82,6 +84,7 @@ def agree(configuration: Configuration, kind: Kind, parts: Parts) -> Agreement:
     observers = choices.observers_of(configuration, kind, at(1.0))
     if privacy.epsilon is not None:
         _check.positive(privacy__epsilon=privacy.epsilon)
+        evaluation.refuse_too_dear(configuration, at(1.0), observers, privacy.epsilon)
         terms = at(noise_for(privacy.epsilon, at, observers))
     else:
         if privacy.noise_multiplier is not None:
@@ -150,13 +153,20 @@ def _counted(configuration: Configuration, unit: Unit) -> Literal["public", "rea
 def _channels(
     configuration: Configuration, kind: Kind, terms: Terms, parts: Parts, multiplier: float
 ) -> tuple[Channel, ...]:
-    """One channel, or one for each group with its own clip and noise."""
+    """One channel, and one for measures where they are private; or one for each group with its own clip and noise."""
     size = len(parts.public)
     if terms.unit == "none":
         return (Channel(size + 1, NoNoise(), None, "server"),)  # one more coordinate: the weights travel along
     if not isinstance(terms.topology, Groups):
         bounds = choices.bounds_of(configuration, terms.unit)
-        return (_channel(configuration, kind, terms, parts, multiplier, bounds, "model"),)
+        model = _channel(configuration, kind, terms, size, multiplier, bounds, "model", parts.rule)
+        if not configuration.evaluation.private:
+            return (model,)
+        own, bounds = (
+            evaluation.multiplier_of(configuration, multiplier),
+            choices.bounds_of(configuration, terms.unit, measures.BOUND),
+        )
+        return model, _channel(configuration, kind, terms, measures.SIZE, own, bounds, measures.CHANNEL)
     table = configuration.groups
     assert table is not None
     found: list[Channel] = []
@@ -164,7 +174,7 @@ def _channels(
         clip = table.clip[group] if table.clip else None
         bounds = tables.scaled(choices.bounds_of(configuration, terms.unit, clip), terms.interval)
         own = table.noise_multiplier[group] if table.noise_multiplier else multiplier
-        found.append(_channel(configuration, kind, terms, parts, own, bounds, f"model/{group}"))
+        found.append(_channel(configuration, kind, terms, size, own, bounds, f"model/{group}", parts.rule))
     return tuple(found)
 
 
@@ -172,12 +182,13 @@ def _channel(
     configuration: Configuration,
     kind: Kind,
     terms: Terms,
-    parts: Parts,
+    size: int,
     multiplier: float,
     bounds: float | tuple[float, ...],
     name: str,
+    part: str = "*",
 ) -> Channel:
-    sampling, training, size = terms.sampling, terms.training, len(parts.public)
+    sampling, training = terms.sampling, terms.training
     summation = choices.summation_of(configuration, kind)
     noised_by = choices.noised_by_of(configuration, summation)
     cohort = sampling.size if sampling.name == "fixed-size" else configuration.data.clients
@@ -202,7 +213,7 @@ def _channel(
         bounds=bounds,
         sums_records=kind.by_records,
         max_records=training.max_records or 1 if kind.by_records else 1,
-        part=parts.rule,
+        part=part,
         name=name,
     )
 

@@ -19,7 +19,7 @@ _OF_CSV = (
 
 def unused(configuration: Configuration, kind: Kind) -> list[str]:
     """One sentence for each such key, in the order of the tables."""
-    parts = (_of_data, _of_training, _of_sampling, _of_split, _of_servers, _of_privacy, _of_engine)
+    parts = (_of_data, _of_training, _of_sampling, _of_split, _of_servers, _of_privacy, _of_evaluation, _of_engine)
     return [sentence for part in parts for sentence in part(configuration, kind)]
 
 
@@ -109,6 +109,13 @@ def _of_privacy(configuration: Configuration, kind: Kind) -> list[str]:
     keys = ("adjacency", "mechanism", "noised-by", "clip", "divisor", "delta")
     given = _given("privacy", configuration.privacy, *keys)
     return _said(given, 'with the unit "none" nothing is clipped, noised or priced')
+
+
+def _of_evaluation(configuration: Configuration, kind: Kind) -> list[str]:
+    del kind
+    table = configuration.evaluation
+    keys = () if table.private else ("share", "noise-multiplier", "loss-bound")
+    return _said(_given("evaluation", table, *keys), "only with evaluation.private = true do clients measure the model")
 
 
 def _of_engine(configuration: Configuration, kind: Kind) -> list[str]:

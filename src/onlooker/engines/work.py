@@ -214,4 +214,4 @@ _NO_ROWS: Rows = np.empty((0, 0), dtype=np.float32)
 
 def kind_of(channel: Channel) -> str:
     """What a channel carries, whichever group's it is."""
-    return channel.name.partition("/")[0]
+    return channel.kind

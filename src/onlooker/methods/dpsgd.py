@@ -47,7 +47,7 @@ class DPSGD:
 
     def local(self, received: Vector, kept: Vector, examples: Examples, stream: Stream) -> Asking[Local]:
         """Minus the sum of the clipped gradients of the units drawn, `float64[d]`; zero where none was."""
-        training, (channel,) = self.terms.training, self.terms.channels
+        training, channel = self.terms.training, self.terms.channels[0]
         assert isinstance(training.records, PoissonRecords)
         if self.terms.unit == "person":
             persons = examples.rows_by_person()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from onlooker.methods.records import clipped_sum, clipped_sum_of_persons
-from onlooker.methods.trainer import Ask, ClippedSum, ClippedSumOfPersons, Descend
+from onlooker.methods.trainer import Ask, ClippedSum, ClippedSumOfPersons, Descend, Measure
 from onlooker.models import Model
+from onlooker.models.model import score_each
 from onlooker.types import Row
 
 
@@ -35,3 +37,6 @@ class Plain:
                 return clipped_sum_of_persons(
                     self.model, ask.parameters, ask.persons, ask.clip, ask.stream, self.device
                 )
+            case Measure():
+                found = score_each(self.model, ask.parameters, ask.groups, device=self.device)
+                return np.concatenate([one for pair in zip(*found, strict=True) for one in pair])

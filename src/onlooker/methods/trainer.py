@@ -47,7 +47,18 @@ class ClippedSumOfPersons:
     stream: Stream
 
 
-Ask: TypeAlias = Descend | ClippedSum | ClippedSumOfPersons
+@dataclass(frozen=True)
+class Measure:
+    """The loss of each row, and then its score, `float64[2 n]`: see `models.model.score_each`.
+
+    The groups are computed one by one, so that what a row comes to does not depend on the rows of other groups.
+    """
+
+    parameters: Vector
+    groups: Sequence[Examples]
+
+
+Ask: TypeAlias = Descend | ClippedSum | ClippedSumOfPersons | Measure
 """What a method may want computed on a client's records."""
 Asking: TypeAlias = Generator[Ask, Row, Left]
 """A computation that asks on its way, and what it comes to."""

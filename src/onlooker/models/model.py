@@ -6,7 +6,7 @@ runs, in one process cannot touch each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -159,19 +159,33 @@ def score(
     model: Model, vector: Array, examples: Examples, batch_size: int = 1024, device: torch.device = _CPU
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The loss of each row and whether it is right (or its absolute error), `float64[n]` each."""
+    (found,) = score_each(model, vector, [examples], batch_size, device)
+    return found
+
+
+def score_each(
+    model: Model, vector: Array, groups: Sequence[Examples], batch_size: int = 1024, device: torch.device = _CPU
+) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """The same of each group of rows, at least one each: no group's numbers depend on another's rows, to the bit."""
     module = model.fresh(vector).to(device).eval()
     if model.channels_last:
         lay_out(module)
+    with torch.inference_mode():
+        return [_scored(model, module, examples, batch_size, device) for examples in groups]
+
+
+def _scored(
+    model: Model, module: nn.Module, examples: Examples, batch_size: int, device: torch.device
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     losses: list[Tensor] = []
     scores: list[Tensor] = []
-    with torch.inference_mode():
-        for start in range(0, len(examples), batch_size):
-            rows = slice(start, start + batch_size)
-            features = torch.as_tensor(examples.features[rows]).to(device)
-            outputs = module(laid_out(features) if model.channels_last else features)
-            labels = torch.as_tensor(examples.labels[rows]).to(device)
-            losses.append(model.losses(outputs, labels).double())
-            scores.append(_scores(model.task, outputs, labels).double())
+    for start in range(0, len(examples), batch_size):
+        rows = slice(start, start + batch_size)
+        features = torch.as_tensor(examples.features[rows]).to(device)
+        outputs = module(laid_out(features) if model.channels_last else features)
+        labels = torch.as_tensor(examples.labels[rows]).to(device)
+        losses.append(model.losses(outputs, labels).double())
+        scores.append(_scores(model.task, outputs, labels).double())
     return torch.cat(losses).numpy(force=True), torch.cat(scores).numpy(force=True)
 
 

@@ -60,6 +60,11 @@ class Channel:
     def __post_init__(self) -> None:
         _check.at_least(1, model__size=self.size)
 
+    @property
+    def kind(self) -> str:
+        """What it carries, "model" or "evaluation", whichever group's it is."""
+        return self.name.partition("/")[0]
+
     def bound(self, client: int) -> float:
         """The L2 bound of what one unit of this client adds to the sum."""
         return self.bounds[client] if isinstance(self.bounds, tuple) else self.bounds
@@ -203,15 +208,15 @@ class Channel:
             return sealed.shares[0] / divisor
         return self.grid.decode(self.grid.from_ring(combine(sealed.shares))) / divisor
 
-    def deviation(self, cohort: float) -> float:
+    def deviation(self, cohort: float, round: int | None = None) -> float:
         """The standard deviation of each coordinate of the noisy sum of `cohort` rows, in units of a row.
 
-        Where noise is correlated it differs by round, and this is the root of its mean square.
+        Where noise is correlated it differs by round: without a round, this is the root of its mean square.
         """
         if self.grid is None:
             return 0.0
         adders = cohort if self.noised_by == "clients" else len(self._noising_parties)
-        once = spread(self.mechanism) if isinstance(self.mechanism, Correlated) else 1.0
+        once = spread(self.mechanism, round) if isinstance(self.mechanism, Correlated) else 1.0
         return once * self.mechanism.noise_multiplier * self.grid.clip * self._each * math.sqrt(adders)
 
     @property

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from onlooker.privacy.measures import half_width
 from onlooker.privacy.terms import Terms
 
 _HOPELESS = 5.0
 """Between 1 and this, small models on easy data still learned something where it was tried."""
+_VAGUE = 0.25
+"""An accuracy that may be off by more tells little."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,44 @@ def forecast(terms: Terms) -> Forecast:
     With groups, that of the group whose noise is the largest.
     """
     return max((_of_group(terms, group) for group in range(terms.groups)), key=lambda one: one.noise_norm)
+
+
+@dataclass(frozen=True)
+class Telling:
+    """How much a private evaluation will tell in a round in which as many take part as are expected.
+
+    Attributes:
+        units: how many that are.
+        unit: of what.
+        within: how far an interval reaches from an accuracy of one half; infinite where noise hides how many there are.
+    """
+
+    units: float
+    unit: str
+    within: float
+
+    @property
+    def drowned(self) -> bool:
+        """True if a round tells next to nothing."""
+        return self.within > _VAGUE
+
+    def sentence(self) -> str:
+        """The same in words."""
+        about = f"private evaluation, at the {self.units:.4g} {self.unit}s that a round is expected to have,"
+        if not self.drowned:
+            return f"{about} tells an accuracy to within {self.within:.1%}, 19 times in 20."
+        told = "tells nothing above its noise" if math.isinf(self.within) else f"is off by up to {self.within:.0%}"
+        return f"{about} {told}; what would help: more {self.unit}s in a round, or a larger evaluation.share."
+
+
+def telling(terms: Terms) -> Telling | None:
+    """What a private evaluation will tell; None without one, or without noise to drown in."""
+    channel = terms.measured_by
+    if channel is None or not channel.mechanism.noise_multiplier:
+        return None
+    units = terms.divisor_of(0)
+    cohort = sum(terms.sampling.rate_of(one, terms.clients) for one in range(terms.clients))
+    return Telling(units, terms.unit, half_width(units, channel.deviation(cohort)))
 
 
 def _of_group(terms: Terms, group: int) -> Forecast:

@@ -224,9 +224,10 @@ def no_noise_yet(size: int) -> Integers:
     return np.zeros((0, size), dtype=np.int64)
 
 
-def spread(mechanism: Correlated) -> float:
-    """The deviation of one round's noise over that of fresh noise: its root mean square over a long run."""
-    return float(np.sqrt(mechanism.round_variances(_LONG).mean()))
+def spread(mechanism: Correlated, round: int | None = None) -> float:
+    """The deviation of one round's noise over that of fresh noise: without a round, its root mean square."""
+    variances = mechanism.round_variances(_LONG if round is None else round)
+    return float(np.sqrt(variances.mean() if round is None else variances[-1]))
 
 
 def peak(mechanism: Correlated, rounds: int) -> float:

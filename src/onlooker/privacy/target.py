@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dp_accounting import DpEvent
 
 from onlooker.errors import TermsError
+from onlooker.privacy.accounting import price
 from onlooker.privacy.calibration import calibrate, least_noise
 from onlooker.privacy.pairs import pair_of
 from onlooker.privacy.terms import Terms
@@ -52,14 +53,21 @@ def noise_for(epsilon: float, terms_at: Callable[[float], Terms], observers: Seq
     return calibrate(events, epsilon, start.delta, start.priced_adjacency, 2 * error)
 
 
+def largest(terms: Terms, observers: Sequence[str]) -> float:
+    """The largest epsilon of a run without groups, over the named observers that have a guarantee; 0 where none has."""
+    events = [terms.event(subject, observer) for subject, observer in _different(terms, observers)]
+    error = terms.sampler_error()
+    return max((price(one, terms.delta, terms.priced_adjacency, error).epsilon for one in events), default=0.0)
+
+
 def _different(terms: Terms, observers: Sequence[str]) -> list[tuple[int, str]]:
     """A subject and an observer for each different price, those without any guarantee left out."""
     found: dict[Hashable, tuple[int, str]] = {}
     for observer in observers:
         for subject in terms.one_of_each_kind(observer):
             if terms.has_guarantee(subject, observer):
-                price = terms.signature(subject, observer)
-                found.setdefault((price, _way(terms, subject, observer)), (subject, observer))
+                signature = terms.signature(subject, observer)
+                found.setdefault((signature, _way(terms, subject, observer)), (subject, observer))
     return list(found.values())
 
 

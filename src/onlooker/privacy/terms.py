@@ -17,6 +17,7 @@ from onlooker.errors import TermsError
 from onlooker.privacy import events
 from onlooker.privacy.allocation import RandomAllocationDpEvent
 from onlooker.privacy.channel import Channel
+from onlooker.privacy.measures import CHANNEL
 from onlooker.privacy.observers import Coalition, View, see
 from onlooker.privacy.random import Source
 from onlooker.privacy.refusals import refuse_what_has_no_price
@@ -90,6 +91,16 @@ class Terms:
     def channels_of(self, group: int) -> tuple[Channel, ...]:
         """The sums that the members of a group feed."""
         return (self.channels[group],) if isinstance(self.topology, Groups) else self.channels
+
+    @property
+    def model_channels(self) -> tuple[Channel, ...]:
+        """The sums that move a model: one, or one for each group."""
+        return tuple(channel for channel in self.channels if channel.kind == "model")
+
+    @property
+    def measured_by(self) -> Channel | None:
+        """The sum that tells how good the model is, where clients measure it."""
+        return next((channel for channel in self.channels if channel.kind == CHANNEL), None)
 
     def sampling_of(self, group: int) -> ClientSampling:
         """Who takes part in a round of a group."""

@@ -34,7 +34,18 @@ def noise(facts: Facts) -> Labelled:
         *_correlated(terms.channels[0]),
         ("Summed by", _alike(_summed_by, terms)),
         ("Divisor", _divisor(terms)),
+        *_measured(terms),
     ]
+
+
+def _measured(terms: Terms) -> Labelled:
+    """The noise on measures of the model, and which part of a round's price they are."""
+    channel = terms.measured_by
+    if channel is None:
+        return []
+    own, (of_model,) = channel.mechanism.noise_multiplier, _multipliers(terms)
+    part = f", {of_model**2 / (of_model**2 + own**2):.1%} of what a round costs" if own and of_model else ""
+    return [("Private evaluation", f"in every round, with noise multiplier {own:.4g}{part}")]
 
 
 def _alike(word: Callable[[Channel], str], terms: Terms) -> str:
@@ -53,19 +64,20 @@ def _numbers(values: Iterable[float], form: str = ".4g") -> str:
 
 
 def _multipliers(terms: Terms) -> list[float]:
-    return [channel.mechanism.noise_multiplier for channel in terms.channels]
+    return [channel.mechanism.noise_multiplier for channel in terms.model_channels]
 
 
 def _clip(facts: Facts) -> str:
     terms = facts.terms
-    clips = [channel.grid.clip for channel in terms.channels if channel.grid]
+    clips = [channel.grid.clip for channel in terms.model_channels if channel.grid]
     update = "update" if terms.unit == "client" else "part"
     what = "model itself" if _clips_models(facts.configuration) else update
     words = f"{_numbers(clips)} (L2 norm of one {terms.unit}'s {what})"
     if terms.interval > 1:
         clip = _numbers(one / math.sqrt(terms.interval) for one in clips)
         words += f", which is sqrt({terms.interval}) times the clip of an epoch, {clip}"
-    bounds = [bound for channel in terms.channels if isinstance(channel.bounds, tuple) for bound in channel.bounds]
+    differing = [channel.bounds for channel in terms.model_channels if isinstance(channel.bounds, tuple)]
+    bounds = [bound for one in differing for bound in one]
     return f"{words}; clients' own are from {min(bounds):g} to {max(bounds):g}" if bounds else words
 
 

@@ -58,7 +58,7 @@ def _measure(key: str, evaluated: Sequence[Mapping[str, Any]], facts: Facts) -> 
     shown = ".1%" if share else ".4g"
     trace = line("", 0, rounds, values, f"round %{{x}}: %{{y:{shown}}}")
     return Chart(
-        key, f"{MEASURED[key]} by round", _course(rounds, values, shown), figure([trace], _scores(facts, share))
+        key, f"{MEASURED[key]} by round", _course(rounds, values, shown), figure([trace], scores(facts, share))
     )
 
 
@@ -82,10 +82,11 @@ def _of_clients(key: str, evaluated: Sequence[Mapping[str, Any]], facts: Facts) 
     where = "each on its client's own distribution" if key.startswith("own-") else "on the common test set"
     title = f"{heading} of the clients' own models, {where}"
     caption = f"The mean over clients: {_course(rounds, drawn[key], shown)}"
-    return Chart(key, title, caption, figure(traces, _scores(facts, share)), simulated=True)
+    return Chart(key, title, caption, figure(traces, scores(facts, share)), simulated=True)
 
 
-def _scores(facts: Facts, share: bool) -> dict[str, Any]:
+def scores(facts: Facts, share: bool) -> dict[str, Any]:
+    """Where a measure is drawn: a share from 0 to 1, or a number from 0 on."""
     return _layout(facts, {"tickformat": ".0%", "range": [-0.02, 1.02]} if share else {"rangemode": "tozero"})
 
 

@@ -84,6 +84,7 @@ def items(facts: Facts) -> list[Item]:
         _sum(facts, charged),
         *_within(terms),
         _model(facts, charged),
+        *_told(terms, charged),
         *_realised(terms, charged),
         *_kept(facts),
         *_measured(facts),
@@ -144,6 +145,14 @@ def _model(facts: Facts, charged: str) -> Item:
     what = f"The {part} of each group after each round"
     members = f"to the members of the group{_published(terms.topology, facts.group_names)}"
     return Item(what, "released", charged, f"{members}; {remark}")
+
+
+def _told(terms: Terms, charged: str) -> list[Item]:
+    """What clients tell under noise of how good the model is."""
+    if terms.measured_by is None:
+        return []
+    what = "How good the model is that a round starts from, on the training rows of those who take part, under noise"
+    return [Item(what, "released", charged, "three noisy sums in each round, priced together with those of the model")]
 
 
 def _realised(terms: Terms, charged: str) -> list[Item]:
@@ -243,7 +252,10 @@ def uncharged(facts: Facts) -> list[Uncharged]:
         ),
         Uncharged(
             "Evaluation",
-            (f"Measured on {held}, which are taken to be public. Nothing is charged for it.",),
+            (
+                f"Measured on {held}, which are taken to be public. Nothing is charged for it.",
+                *(["What clients tell of the model under noise is charged."] if facts.terms.measured_by else []),
+            ),
         ),
         Uncharged("Anything else", others or ("The run folder records nothing else.",)),
     ]

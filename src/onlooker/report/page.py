@@ -20,7 +20,7 @@ from onlooker.errors import FolderError
 from onlooker.folder import RunFolder
 from onlooker.privacy.forecast import forecast
 from onlooker.privacy.statement import ranges, to_json
-from onlooker.report import charts, disclosure, glossary, maps, network, settings, words
+from onlooker.report import charts, disclosure, glossary, maps, network, settings, told, words
 from onlooker.report.between import Between
 from onlooker.report.facts import Facts, plain, read, sentences, unguarded, worst_guarded
 
@@ -54,8 +54,9 @@ def render(facts: Facts) -> str:
     """The page as text: what it shows of the folder is escaped, and no script but its own two may run."""
     scripts = [_plotly(), _text("page.js")]
     measured, spent, signal = charts.measured(facts), charts.spent(facts), charts.signal(facts)
+    private = told.told(facts)
     heat, groups, known = maps.pairs(facts), network.graph(facts), facts.between
-    drawn = [chart for chart in (*measured, spent, signal, heat, groups) if chart]
+    drawn = [chart for chart in (*measured, *private, spent, signal, heat, groups) if chart]
     return _template().render(
         facts=facts,
         terms=facts.terms,
@@ -67,6 +68,7 @@ def render(facts: Facts) -> str:
         worst_pairs=maps.worst_pairs(known) if known else [],
         assumed=known is not None and any(cell.assumed is not None for cell in known.worst),
         measured=measured,
+        told=private,
         spent=spent,
         signal=signal,
         figures=strict({chart.name: chart.figure for chart in drawn}),

@@ -156,7 +156,7 @@ WRONG = {
         ["privacy.clip-mode", "model", "realised"],
     ),
     "groups": (["groups.mixing-period=5"], ["groups"]),
-    "private evaluation": (["evaluation.private=true"], ["evaluation.private"]),
+    "private evaluation": (["evaluation.private=true", "evaluation.share=0.0"], ["evaluation.share", "0.0"]),
     "realised divisor": (["privacy.divisor=realised"], ["privacy.divisor", "realised"]),
     "unknown mechanism": (["privacy.mechanism=laplace"], ["privacy.mechanism", "laplace"]),
     "inexact noise": (["privacy.mechanism=float-gaussian"], ["privacy.delta", "sampler"]),
