@@ -179,14 +179,15 @@ def envelope_content(envelope, private, context, server, client, identity, clien
     """What is in an envelope; None where it does not open, or its client did not sign it."""
     bound = address(context, server, client, identity)
     try:
-        secret = shared_secret(envelope[:CIPHERTEXT], private)
+        signature, sealed = envelope[:64], envelope[64:]
+        signed = digest("report", bound, hashlib.sha256(sealed).digest())
+        Ed25519PublicKey.from_public_bytes(client_key).verify(signature, signed)
+        secret = shared_secret(sealed[:CIPHERTEXT], private)
         schedule = b"\0" + labelled(b"", b"psk_id_hash", b"") + labelled(b"", b"info_hash", bound)
         base = labelled(secret, b"secret", b"")
         key = labelled_expanded(base, b"key", schedule, 32)
         nonce = labelled_expanded(base, b"base_nonce", schedule, 12)
-        inside = AESGCM(key).decrypt(nonce, envelope[CIPHERTEXT:], b"")
-        signature, content = inside[:64], inside[64:]
-        Ed25519PublicKey.from_public_bytes(client_key).verify(signature, digest("report", bound, content))
+        content = AESGCM(key).decrypt(nonce, sealed[CIPHERTEXT:], b"")
     except (InvalidTag, InvalidSignature, ValueError):
         return None
     return content

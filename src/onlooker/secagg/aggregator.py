@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -16,7 +17,7 @@ from onlooker.errors import MessageError, ProtocolError
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.shares import Ring
 from onlooker.secagg import protocol
-from onlooker.secagg.agreement import Task
+from onlooker.secagg.agreement import Context, Task
 from onlooker.secagg.envelope import EnvelopeKey
 from onlooker.secagg.memory import Memory, another, no_share, spoken_in
 from onlooker.secagg.messages import (
@@ -29,7 +30,7 @@ from onlooker.secagg.messages import (
 )
 from onlooker.secagg.protocol import Phase, Round
 from onlooker.secagg.replay import context_of, replayed
-from onlooker.secagg.reports import opened, to_bytes
+from onlooker.secagg.reports import opened, received, to_bytes
 from onlooker.secagg.secret import Secret
 from onlooker.secagg.store import Store
 from onlooker.secagg.wire import Signed, packed, unpacked
@@ -71,6 +72,7 @@ class Aggregator:
         self._task, self._server, self._audited = task, server, audited
         self._signing_key, self._envelope_key, self._secret, self._store = signing_key, envelope_key, secret, store
         self._rounds: dict[bytes, Round] = {}
+        self._running: dict[bytes, _Running] = {}
         if not store.claim(packed(secret.announced(task, envelope_key.public))):
             raise ProtocolError(
                 f"the store of aux:{server} is of another task, or was made with other secrets; give each task its own."
@@ -118,11 +120,11 @@ class Aggregator:
         after = protocol.reported(round, delivery)
         if after is round:
             return
-        opened(delivery, round.context, self._server, self._envelope_key)
-        held = hashlib.sha256(delivery.envelope).digest()
-        note = Received(delivery.context, delivery.client, delivery.identity, held)
+        note = received(delivery, round.context, self._server)
+        shares = opened(delivery, round.context, self._server, self._envelope_key)
         self._store.append(delivery.context, _note(note), (delivery.client, delivery.envelope))
         self._rounds[delivery.context] = after
+        self._running_of(round.context).add(delivery.client, shares)
 
     def freeze(self, message: Signed) -> tuple[Signed, ...]:
         """Take no more reports; what it says, for the other servers.
@@ -169,6 +171,7 @@ class Aggregator:
         note = _note(Ended(context, hashlib.sha256(whole).digest(), ""))
         self._store.seal(context, whole, note, sums, states, self._audited)
         self._rounds[context] = protocol.sealed(round)
+        self._running.pop(context, None)
         return message
 
     def give_up(self, context: bytes, why: str) -> None:
@@ -203,6 +206,7 @@ class Aggregator:
     def _put(self, context: bytes, round: Round) -> None:
         if round.phase is Phase.ABORTED and self._rounds[context].phase is not Phase.ABORTED:
             self._store.end(context, _note(Ended(context, b"", round.why)))
+            self._running.pop(context, None)
         self._rounds[context] = round
 
     def _noisy_share(self, round: Round, totals: Sequence[Ring]) -> tuple[NoisyShare, dict[str, bytes]]:
@@ -220,14 +224,31 @@ class Aggregator:
         return NoisyShare(context.digest, self._server, round.batch_digest, tuple(shares)), states
 
     def _sums(self, round: Round) -> Sequence[Ring]:
-        """The sum of this server's shares of each channel, one report after the other."""
+        """The sum of this server's shares of each channel.
+
+        Most reports were added as they came; what came before the server was started is added now, and what not all
+        servers hold is taken away again.
+        """
         context = round.context
-        totals = [channel.empty().shares[self._server] for channel in context.channels]
-        for client, identity in sorted(round.batch.items()):
+        running = self._running_of(context)
+        for client in sorted(running.clients ^ set(round.batch)):
+            identity = round.reports[client]
             delivery = Delivery(context.digest, client, identity, self._store.envelope(context.digest, client))
-            for total, share in zip(totals, opened(delivery, context, self._server, self._envelope_key), strict=True):
-                np.add(total, share, out=total)
-        return totals
+            shares = opened(delivery, context, self._server, self._envelope_key)
+            if client in running.clients:
+                running.remove(client, shares)
+            else:
+                running.add(client, shares)
+        return running.totals
+
+    def _running_of(self, context: Context) -> _Running:
+        """The sums of a context as they grow; those of one round at a time, however many are opened."""
+        if any(one.round != context.round for one in self._running.values()):
+            self._running.clear()
+        if context.digest not in self._running:
+            totals = tuple(channel.empty().shares[self._server] for channel in context.channels)
+            self._running[context.digest] = _Running(context.round, set(), totals)
+        return self._running[context.digest]
 
     def _round(self, context: bytes) -> Round:
         if context not in self._rounds:
@@ -236,6 +257,31 @@ class Aggregator:
 
     def _sign(self, message: Message) -> Signed:
         return Signed.by(self._signing_key, message)
+
+
+@dataclass
+class _Running:
+    """The sums of a round as reports come: O(d) whatever their number.
+
+    Attributes:
+        round: of which round.
+        clients: whose reports are in it.
+        totals: of each channel.
+    """
+
+    round: int
+    clients: set[int]
+    totals: tuple[Ring, ...]
+
+    def add(self, client: int, shares: Sequence[Ring]) -> None:
+        for total, share in zip(self.totals, shares, strict=True):
+            np.add(total, share, out=total)
+        self.clients.add(client)
+
+    def remove(self, client: int, shares: Sequence[Ring]) -> None:
+        for total, share in zip(self.totals, shares, strict=True):
+            np.subtract(total, share, out=total)
+        self.clients.remove(client)
 
 
 def _note(message: Received | Ended) -> bytes:

@@ -2,15 +2,17 @@
 
 The envelope is HPKE in base mode (RFC 9180), with the hybrid key encapsulation of X25519 and ML-KEM-768, so that what
 is recorded today is not opened by a quantum computer later. Its `info` names the context, the server, the client and
-the report: a report that is moved to another round, server or client does not open. Inside is the client's signature
-over the same names and the content, since whoever knows the server's public key can seal to it.
+the report: a report that is moved to another round, server or client does not open. Before it stands the client's
+signature over the same names and the hash of what is sealed, since whoever knows the server's public key can seal to
+it. Nobody else can sign what a client sealed and pass it off as their own: it opens under that client's name alone.
 
-Each server's content is signed alone. A signature, or a hash, over all contents would let one server test a guess of
-what the others hold.
+Each server's envelope is signed alone. A signature, or a hash, over all contents would let one server test a guess of
+what the others hold; one over what is sealed tells nobody anything.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -84,25 +86,55 @@ class EnvelopeKey:
         return self._mlkem.public_key().public_bytes_raw() + self._x25519.public_key().public_bytes_raw()
 
     def open(self, envelope: bytes, address: Address) -> bytes:
-        """What the client put in.
+        """What is in an envelope that was checked (`check`) to be the client's.
 
         Raises:
-            MessageError: if it was not sealed to this key at this address, or the client did not sign it.
+            MessageError: if it was not sealed to this key at this address.
         """
         try:
             private = MLKEM768X25519PrivateKey(self._mlkem, self._x25519)
-            inside = _SUITE.decrypt(envelope, private, info=address.digest)
+            return _SUITE.decrypt(memoryview(envelope)[_SIGNATURE:], private, info=address.digest)
         except (InvalidTag, ValueError):
             raise MessageError(
                 f"an envelope of client:{address.client} that does not open here and in this round."
             ) from None
-        signature, content = inside[:_SIGNATURE], inside[_SIGNATURE:]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """That a client signed an envelope, for whoever is told later.
+
+    Attributes:
+        sealed: SHA-256 of what it sealed.
+        signature: its own, 64 bytes, Ed25519.
+    """
+
+    sealed: bytes
+    signature: bytes
+
+    def verify(self, address: Address) -> None:
+        """Refuse what the client did not sign for this address.
+
+        Raises:
+            MessageError: if so.
+        """
         try:
             key = Ed25519PublicKey.from_public_bytes(address.context.task.roster[address.client])
-            key.verify(signature, digest(Use.REPORT, address.digest, content))
+            key.verify(self.signature, digest(Use.REPORT, address.digest, self.sealed))
         except (InvalidSignature, ValueError):
             raise MessageError(f"an envelope that client:{address.client} did not sign.") from None
-        return content
+
+
+def check(envelope: bytes, address: Address) -> Checked:
+    """That the client signed this envelope.
+
+    Raises:
+        MessageError: if it did not.
+    """
+    view = memoryview(envelope)
+    checked = Checked(hashlib.sha256(view[_SIGNATURE:]).digest(), bytes(view[:_SIGNATURE]))
+    checked.verify(address)
+    return checked
 
 
 def seal(content: bytes, address: Address, envelope_key: bytes, signing_key: Ed25519PrivateKey) -> bytes:
@@ -124,5 +156,5 @@ def seal(content: bytes, address: Address, envelope_key: bytes, signing_key: Ed2
         )
     except ValueError:
         raise MessageError(f"aux:{address.server} announced a key that envelopes cannot be sealed to.") from None
-    signature = signing_key.sign(digest(Use.REPORT, address.digest, content))
-    return _SUITE.encrypt(signature + content, public, info=address.digest)
+    sealed = _SUITE.encrypt(content, public, info=address.digest)
+    return signing_key.sign(digest(Use.REPORT, address.digest, hashlib.sha256(sealed).digest())) + sealed

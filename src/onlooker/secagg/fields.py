@@ -16,5 +16,6 @@ STRICT = ConfigDict(strict=True)
 
 Digest: TypeAlias = Annotated[bytes, Field(min_length=32, max_length=32)]
 Identity: TypeAlias = Annotated[bytes, Field(min_length=IDENTITY_BYTES, max_length=IDENTITY_BYTES)]
+Signature: TypeAlias = Annotated[bytes, Field(min_length=64, max_length=64)]
 Server: TypeAlias = Annotated[int, Field(ge=0, lt=MOST_SERVERS)]
 Client: TypeAlias = Annotated[int, Field(ge=0, lt=MOST_CLIENTS)]

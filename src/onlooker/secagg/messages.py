@@ -16,6 +16,7 @@ from onlooker.secagg.fields import (
     Digest,
     Identity,
     Server,
+    Signature,
 )
 from onlooker.secagg.invitation import Greeting, Invitation
 
@@ -176,13 +177,15 @@ class Received:
         context: of which round.
         client: its place in the roster.
         identity: of the report.
-        envelope: SHA-256 of the envelope.
+        sealed: SHA-256 of what the client sealed for this server.
+        signature: the client's, over that.
     """
 
     context: Digest
     client: Client
     identity: Identity
-    envelope: Digest
+    sealed: Digest
+    signature: Signature
 
 
 @checked(config=STRICT, frozen=True)

@@ -17,10 +17,10 @@ from onlooker.privacy.channel import Channel
 from onlooker.privacy.random import Source, Stream
 from onlooker.privacy.shares import Ring, mask
 from onlooker.secagg.agreement import Context
-from onlooker.secagg.envelope import Address, EnvelopeKey, seal
+from onlooker.secagg.envelope import Address, Checked, EnvelopeKey, check, seal
 from onlooker.secagg.fields import IDENTITY_BYTES
 from onlooker.secagg.hashing import Use, derived, number
-from onlooker.secagg.messages import Announcement, Delivery, Report
+from onlooker.secagg.messages import Announcement, Delivery, Received, Report
 from onlooker.types import Row
 
 _KEY_BYTES = 32
@@ -67,13 +67,23 @@ def deliveries(report: Report) -> tuple[Delivery, ...]:
     return tuple(Delivery(report.context, report.client, report.identity, one) for one in report.envelopes)
 
 
-def opened(delivery: Delivery, context: Context, server: int, key: EnvelopeKey) -> tuple[Ring, ...]:
-    """A server's share of each sum, `uint32[d]` or `uint64[d]`, out of its envelope.
+def received(delivery: Delivery, context: Context, server: int) -> Received:
+    """A server's note that it holds a delivery, with the client's signature for its auditor.
 
     Raises:
-        MessageError: if the envelope does not open, its client did not sign it, or it holds something else.
+        MessageError: if the client did not sign it for this server and round.
     """
-    content = key.open(delivery.envelope, Address(context, server, delivery.client, delivery.identity))
+    checked = check(delivery.envelope, _address(delivery, context, server))
+    return Received(delivery.context, delivery.client, delivery.identity, checked.sealed, checked.signature)
+
+
+def opened(delivery: Delivery, context: Context, server: int, key: EnvelopeKey) -> tuple[Ring, ...]:
+    """A server's share of each sum, `uint32[d]` or `uint64[d]`, out of an envelope that its client signed.
+
+    Raises:
+        MessageError: if the envelope does not open, or it holds something else.
+    """
+    content = key.open(delivery.envelope, _address(delivery, context, server))
     expected = _KEY_BYTES if server else bytes_of(context.channels)
     if len(content) != expected:
         raise MessageError(
@@ -85,6 +95,19 @@ def opened(delivery: Delivery, context: Context, server: int, key: EnvelopeKey) 
             for one in context.channels
         )
     return each_from_bytes(content, context.channels)
+
+
+def signed_for(note: Received, context: Context, server: int) -> None:
+    """Refuse a note of a report that its client did not sign, as the server's auditor does.
+
+    Raises:
+        MessageError: if so.
+    """
+    Checked(note.sealed, note.signature).verify(_address(note, context, server))
+
+
+def _address(report: Delivery | Received, context: Context, server: int) -> Address:
+    return Address(context, server, report.client, report.identity)
 
 
 def bytes_of(channels: Sequence[Channel]) -> int:
@@ -99,10 +122,11 @@ def each_from_bytes(content: bytes, channels: Sequence[Channel]) -> tuple[Ring, 
         MessageError: if they are too few.
     """
     shares: list[Ring] = []
+    rest = memoryview(content)  # of which a part is no copy
     for channel in channels:
         size = bytes_of([channel])
-        shares.append(from_bytes(content[:size], channel))
-        content = content[size:]
+        shares.append(from_bytes(rest[:size], channel))
+        rest = rest[size:]
     return tuple(shares)
 
 
@@ -111,7 +135,7 @@ def to_bytes(share: Ring) -> bytes:
     return share.astype(share.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
-def from_bytes(content: bytes, channel: Channel) -> Ring:
+def from_bytes(content: bytes | memoryview, channel: Channel) -> Ring:
     """The share of these bytes.
 
     Raises:

@@ -45,6 +45,7 @@ class Store:
         self._base = sqlite3.connect(path or ":memory:", isolation_level=None)
         if path is not None:
             path.chmod(0o600)
+        self._base.execute("pragma page_size = 65536")  # envelopes are long, and each page has its costs
         self._base.execute("pragma journal_mode = wal")
         self._base.execute("pragma synchronous = full")
         self._base.executescript(_SCHEMA)

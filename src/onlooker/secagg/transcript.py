@@ -18,7 +18,7 @@ from onlooker.secagg.hashing import Use, digest
 from onlooker.secagg.messages import Announcement, Ended, Freeze, NoisyShare, Received, Spoken, Witness
 from onlooker.secagg.protocol import Phase, Round
 from onlooker.secagg.replay import context_of, replayed
-from onlooker.secagg.reports import each_from_bytes, to_bytes
+from onlooker.secagg.reports import each_from_bytes, signed_for, to_bytes
 from onlooker.secagg.secret import Secret
 from onlooker.secagg.store import Store
 from onlooker.secagg.wire import Signed, unpacked
@@ -118,7 +118,13 @@ class _Audit:
         """An entry is a note of the server's own, or signed by who said it."""
         task, message = self._context.task, unpacked(entry.body)
         match message:
-            case Received() | Ended():
+            case Ended():
+                return
+            case Received():
+                try:
+                    signed_for(message, self._context, self._server)
+                except (MessageError, IndexError):
+                    self._faults.append(f"client:{message.client} did not sign the report of entry {number}")
                 return
             case Freeze():
                 speaker, key = "the coordinator", task.coordinator

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from onlooker.errors import MessageError
 from onlooker.secagg import messages
-from onlooker.secagg.envelope import Address, EnvelopeKey, seal
+from onlooker.secagg.envelope import Address, EnvelopeKey, check, seal
 from onlooker.secagg.hashing import Use, derived, digest, keyed
 from onlooker.secagg.wire import Signed, packed, unpacked
 from secure_rounds import key_of, parties, public
@@ -30,7 +30,7 @@ EXAMPLES = [
     messages.NoisyShare(D, 1, D, (b"abcd", b"")),
     messages.Report(D, 5, NAME, (b"one", b"two")),
     messages.Delivery(D, 5, NAME, b"one"),
-    messages.Received(D, 5, NAME, D),
+    messages.Received(D, 5, NAME, D, D + D),
     messages.Ended(D, b"", "too few"),
     messages.Closing(D, 1, D),
     messages.Witness(D, 0, 1, D),
@@ -125,12 +125,16 @@ def test_a_changed_byte_is_never_signed(place, change, message):
 def test_an_envelope_opens_as_it_was_sealed_or_not_at_all(content, place, change, cut):
     address = Address(PARTIES.context(), 1, 2, NAME)
     envelope = seal(content, address, KEY.public, PARTIES.clients[2])
+    check(envelope, address)
     assert KEY.open(envelope, address) == content
     changed = bytearray(envelope)
     changed[place % len(changed)] ^= change
     for other in (bytes(changed), envelope[:cut][: len(envelope) - 1], b""):
-        with pytest.raises(MessageError, match="does not open here"):
-            KEY.open(other, address)
+        with pytest.raises(MessageError, match="did not sign"):
+            check(other, address)
+        if other[64:] != envelope[64:]:
+            with pytest.raises(MessageError, match="does not open here"):
+                KEY.open(other, address)
     with pytest.raises(MessageError, match="does not open here"):
         EnvelopeKey.generate().open(envelope, address)
 

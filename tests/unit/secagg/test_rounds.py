@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 
 from onlooker.errors import MessageError, ProtocolError
 from onlooker.privacy.shares import combine
 from onlooker.secagg import coordinator
+from onlooker.secagg.envelope import Address
+from onlooker.secagg.hashing import Use, digest
 from onlooker.secagg.messages import Commitment, Freeze, Opening, Reveal
 from onlooker.secagg.protocol import Phase
 from onlooker.secagg.reports import deliveries
@@ -131,7 +135,7 @@ def test_reports_for_another_round_server_client_or_task_are_refused():
         "empty": type(one)(one.context, one.client, one.identity, b""),
     }
     for name, delivery in moved.items():
-        with pytest.raises(MessageError, match="does not open here"):
+        with pytest.raises(MessageError, match="did not sign"):
             everybody.servers[0].report(packed(delivery))
         assert not everybody.servers[0]._rounds[first.digest].reports, name
     foreign = deliveries(others.report(others.context(), 2))[0]
@@ -146,6 +150,40 @@ def test_a_report_that_another_client_sealed_is_refused():
     everybody.clients[2] = everybody.clients[3]
     with pytest.raises(MessageError, match="client:2 did not sign"):
         delivered(everybody, everybody.report(context, 2))
+
+
+def test_what_another_client_sealed_is_not_passed_off_as_ones_own():
+    """Whoever relays reports sees what is sealed, and could sign it in its own name."""
+    everybody = parties()
+    context = everybody.context()
+    opened(everybody, context)
+    (stolen, _) = deliveries(everybody.report(context, 2))
+    sealed = stolen.envelope[64:]
+    address = Address(context, 0, 3, stolen.identity)
+    signature = everybody.clients[3].sign(digest(Use.REPORT, address.digest, hashlib.sha256(sealed).digest()))
+    with pytest.raises(MessageError, match="client:3 that does not open here"):
+        everybody.servers[0].report(packed(type(stolen)(context.digest, 3, stolen.identity, signature + sealed)))
+
+
+def test_sums_are_right_whatever_came_before_a_restart_or_between_two_rounds():
+    everybody = parties()
+    first, second = everybody.context(1), everybody.context(2)
+    opened(everybody, first)
+    for client in (0, 1):
+        delivered(everybody, everybody.report(first, client))
+    opened(everybody, second)
+    delivered(everybody, everybody.report(second, 5))
+    delivered(everybody, everybody.report(first, 2))
+    delivered(everybody, everybody.report(first, 3), to=[0])
+    for number in range(2):
+        everybody.servers[number] = everybody.start(number)
+        everybody.remind(number)
+    delivered(everybody, everybody.report(first, 4))
+    closed(everybody, first)
+    shares = [everybody.fetch(number, first) for number in range(2)]
+    released, expected = mean_of(first, coordinator.sealed(first, shares, 4), (0, 1, 2, 4))
+    error = (released - expected) / first.channels[0].deviation(4)
+    assert 0.85 < error.std() < 1.15
 
 
 def test_nobody_speaks_for_another():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from onlooker.errors import MessageError
 from onlooker.secagg import coordinator
-from onlooker.secagg.messages import Ended, NoisyShare, Witness
+from onlooker.secagg.messages import Ended, NoisyShare, Received, Witness
 from onlooker.secagg.protocol import Phase
 from onlooker.secagg.secret import Secret
 from onlooker.secagg.transcript import verified
@@ -131,6 +132,17 @@ def test_words_that_others_did_not_sign_are_found():
     found = faults(everybody)
     signers = [fault.split(" did not sign")[0] for fault in found if "did not sign" in fault]
     assert sorted(signers) == ["aux:1", "aux:1", "aux:1", "aux:1", "the coordinator"]
+
+
+def test_a_report_that_its_client_did_not_sign_is_found():
+    """A server that makes clients up, to fill a batch with what it knows."""
+    everybody, context = one_round()
+    bodies = everybody.stores[0].entries(context.digest)
+    notes = [unpacked(Signed.from_bytes(body).body) for body in bodies]
+    number, note = next((number, one) for number, one in enumerate(notes, 1) if isinstance(one, Received))
+    forged = Signed(packed(replace(note, signature=bytes(64))), b"").to_bytes()
+    changed(everybody, "update entries set body = ? where number = ?", forged, number)
+    assert f"client:{note.client} did not sign the report of entry {number}" in faults(everybody)
 
 
 def test_an_opening_that_the_coordinator_did_not_sign_is_found():

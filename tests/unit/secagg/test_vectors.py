@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import slow_secagg as slow
 from onlooker.errors import MessageError
 from onlooker.privacy.shares import split
-from onlooker.secagg.envelope import Address, EnvelopeKey, seal
+from onlooker.secagg.envelope import Address, EnvelopeKey, check, seal
 from onlooker.secagg.hashing import Use, derived, digest, keyed
 from onlooker.secagg.messages import Commitment, Delivery, Reveal
 from onlooker.secagg.protocol import Round
@@ -126,6 +126,7 @@ def fast_envelope(case):
     envelope, private, identity = of(case, "envelope", "private", "identity")
     address = Address(context_of(case), case["server"], case["client"], identity)
     try:
+        check(envelope, address)
         return EnvelopeKey.from_bytes(private).open(envelope, address).hex()
     except MessageError:
         return None
@@ -250,8 +251,8 @@ def envelopes():
     yield "envelope", {**good, "about": "cut", "envelope": whole[:-2]}
     yield "envelope", {**good, "about": "longer", "envelope": whole + "00"}
     yield "envelope", {**good, "about": "empty", "envelope": ""}
-    yield "envelope", {**good, "about": "without its text", "envelope": whole[: 2 * slow.CIPHERTEXT]}
-    for place in (0, 1100, 1130, len(whole) // 2 - 1):
+    yield "envelope", {**good, "about": "without its text", "envelope": whole[: 2 * (64 + slow.CIPHERTEXT)]}
+    for place in (0, 64, 1150, 1190, len(whole) // 2 - 1):
         turned = bytearray.fromhex(whole)
         turned[place] ^= 1
         yield "envelope", {**good, "about": f"a bit of byte {place}", "envelope": turned.hex()}
