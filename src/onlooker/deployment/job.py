@@ -11,6 +11,7 @@ from onlooker.config import Configuration, Prepared
 from onlooker.config.build import refuse_too_many_records
 from onlooker.errors import ConfigError
 from onlooker.methods.method import initial_vector
+from onlooker.privacy.batches import refuse_what_batches_tell
 from onlooker.privacy.random import Seeded
 from onlooker.run import difference
 from onlooker.secagg.agreement import Task
@@ -64,6 +65,7 @@ def agreed(path: Path, task: Task, functions: Sequence[str]) -> Prepared:
             'privacy.divisor = "realised" needs the count of those who took part, which a deployment does not tell; '
             'write "public".'
         )
+    refuse_what_batches_tell(task.terms)
     return prepared
 
 

@@ -8,7 +8,7 @@ from onlooker import config
 from onlooker.deployment.client_file import own_client
 from onlooker.deployment.coordinator_file import own_coordinator
 from onlooker.deployment.keys import write
-from onlooker.errors import ConfigError, OnlookerError
+from onlooker.errors import ConfigError, OnlookerError, UnpricedError
 
 JOB = """
 [task]
@@ -21,8 +21,7 @@ clients = 3
 [model]
 name = "logistic"
 [sampling.clients]
-name = "poisson"
-rate = 0.5
+name = "all"
 [servers]
 count = 2
 min-batch = 2
@@ -30,6 +29,7 @@ min-batch = 2
 noise-multiplier = 2.0
 delta = 1e-5
 """
+COVERED = 'name = "poisson"\nrate = 0.5\ncover-traffic = true'
 
 
 def made(folder, job=JOB):
@@ -104,11 +104,18 @@ def test_code_that_a_client_allows_is_run_and_no_other(tmp_path, monkeypatch):
 
 
 def test_cover_traffic_needs_a_time_of_its_own(tmp_path):
-    trial = made(tmp_path, JOB.replace("rate = 0.5", "rate = 0.5\ncover-traffic = true"))
+    trial = made(tmp_path, JOB.replace('name = "all"', COVERED))
     assert own_client(trial / "client0.toml").reply_after > 0
     change(trial / "client0.toml", "reply-after = 60.0\n", "")
     with pytest.raises(ConfigError, match="reply-after is missing"):
         own_client(trial / "client0.toml")
+
+
+def test_coins_that_a_smallest_batch_would_show_are_no_ground_for_a_price(tmp_path):
+    trial = made(tmp_path, JOB.replace('name = "all"', 'name = "poisson"\nrate = 0.5'))
+    for read, file in ((own_client, "client0.toml"), (own_coordinator, "coordinator.toml")):
+        with pytest.raises(UnpricedError, match=r"servers\.min-batch = 2 may decide"):
+            read(trial / file)
 
 
 def test_a_key_that_others_may_read_is_refused(trial):
