@@ -295,10 +295,12 @@ def test_a_budget_that_is_spent_stops_the_client_and_not_the_others(trial):
         trial.start("client2")
         courier = Courier(trial)
         (step,) = trial.coordinate(1, courier)
-        assert list(courier.refused) == [2] and "budget.epsilon = 300 would be passed" in courier.refused[2]
+        assert list(courier.refused) == [2] and "sends no report" in courier.refused[2]
+        assert "300" not in courier.refused[2]  # what was spent is for its own eyes (rule 17)
         assert reports(trial, 2) == own
         assert held(trial, step.metrics["round"]) == 2
-        trial.kill("client2")
+        said_at_home, _ = trial.kill("client2")
+        assert "budget.epsilon = 300 would be passed" in said_at_home
     finally:
         file.write_text(text)
         trial.start("client2")
