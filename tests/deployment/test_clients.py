@@ -263,7 +263,7 @@ def test_too_few_clients_are_waited_for_with_a_limit_and_nothing_is_charged(tria
     try:
         with pytest.raises(UnreachableError, match="needs 2 clients, and 1 came in 2 seconds; nothing was charged"):
             trial.coordinate(1, say=sentences.append)
-        assert any("1 of 2 are here" in one for one in sentences)
+        assert any("1 are here, and 2 are needed" in one for one in sentences)
         assert charged(trial) == before
     finally:
         (trial.folder / "coordinator.toml").write_text(text)
