@@ -1,0 +1,42 @@
+"""How a process of the same machine asks `onlooker client`: the app of a SuperNode, or a script.
+
+Nothing of a task is imported here: an app is started anew for every message, and must not take seconds to be there.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from pathlib import Path
+
+import httpx
+
+from onlooker.errors import MessageError, UnreachableError
+
+ANSWER, GREET = "/1/answer", "/1/greet"
+"""What a client is asked."""
+
+
+def ask_at(path: Path, name: str, what: str, body: bytes, seconds: float) -> bytes:
+    """What a process of this machine answers at its socket.
+
+    Args:
+        path: of the socket.
+        name: who waits there, for messages.
+        what: is asked.
+        body: of the request.
+        seconds: that an answer may take.
+
+    Raises:
+        UnreachableError: if nobody answers.
+        MessageError: if it refuses.
+    """
+    try:
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), timeout=seconds, trust_env=False) as client:
+            response = client.post(f"http://localhost{what}", content=body)
+    except httpx.HTTPError as error:
+        raise UnreachableError(
+            f"{name} does not answer at {path}: {error or type(error).__name__}; start it by `onlooker client`."
+        ) from error
+    if response.status_code == HTTPStatus.OK:
+        return response.content
+    raise MessageError(f"{name} refused: {response.text}")
