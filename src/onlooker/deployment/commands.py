@@ -1,4 +1,4 @@
-"""The commands of a deployment: keys, serve, client, verify-transcript.
+"""The commands of a deployment: new, keys, serve, client, verify-transcript.
 
 What speaks to a network is imported by the command that does: it comes with `pip install "onlooker[servers]"`.
 """
@@ -12,6 +12,18 @@ import typer
 
 from onlooker import config
 from onlooker.errors import ConfigError
+
+
+def new(
+    folder: Annotated[Path, typer.Argument(help="Where to write it; must not be there yet.", show_default=False)],
+) -> None:
+    """Make a folder that `flwr run` takes as an app, with a job that can be planned as it is."""
+    from onlooker.deployment.new import make
+
+    make(folder)
+    print(f"{folder / 'job.toml'} is what the parties will agree on; {folder / 'README.md'} has the next commands:")
+    print(f"onlooker plan {folder / 'job.toml'}")
+    print(f"onlooker keys {folder / 'trial'} --job {folder / 'job.toml'}")
 
 
 def keys(
