@@ -19,15 +19,15 @@ import tomllib
 from pathlib import Path
 
 import tomli_w
-from convert import HOSPITALS, convert
-from federation import HOST, ONLOOKER, Federation, free_ports
-from processes import Failed, Processes, processes
 from rich.console import Console
 
+from convert import HOSPITALS, convert
+from federation import HOST, ONLOOKER, Federation, free_ports
 from onlooker import display
 from onlooker.errors import OnlookerError
 from onlooker.folder import RunFolder
 from onlooker.privacy.statement import find
+from processes import Failed, Processes, processes
 
 JOB = Path(__file__).with_name("job.toml")
 SERVERS = 2
