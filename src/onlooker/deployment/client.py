@@ -85,7 +85,7 @@ def wait(own: OwnClient, say: Callable[[str], None]) -> None:
 
 async def _waited(own: OwnClient, one: Participant, say: Callable[[str], None]) -> None:
     desk = _Desk(own, one, say)
-    listening = _listening(own.socket)
+    listening = _listening(own.socket, own.socket_group)
     say(
         f"client:{own.client} of task {own.task.identity.hex()[:12]} waits at {own.socket} with {_held(one)}; "
         f"{desk.spent()}."
@@ -143,13 +143,14 @@ def _held(one: Participant) -> str:
     return f"{len(one.examples)} rows{persons}"
 
 
-def _listening(path: Path) -> socket.socket:
+def _listening(path: Path, group: int | None) -> socket.socket:
     """At the path, where what a dead process left is removed; a live one would hold the client's memory."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.unlink(missing_ok=True)
-        return listening_at(path)
+        return listening_at(path, group)
     except OSError as error:
         raise ConfigError(
-            f'socket = "{path}" cannot be used: {error.strerror}; name a path of this machine.'
+            f'socket = "{path}" cannot be used: {error.strerror}; name a path of this machine, and a socket-group, if '
+            "any, that you are in."
         ) from error

@@ -131,8 +131,12 @@ def server_at(app: Starlette) -> uvicorn.Server:
     )
 
 
-def listening_at(path: Path) -> socket.socket:
-    """A new socket of this machine, for its owner alone.
+def listening_at(path: Path, group: int | None = None) -> socket.socket:
+    """A new socket of this machine.
+
+    Args:
+        path: where.
+        group: whose users may come there too; None for its owner alone.
 
     Raises:
         OSError: if the path cannot be used.
@@ -141,6 +145,9 @@ def listening_at(path: Path) -> socket.socket:
     before = os.umask(0o177)
     try:
         listening.bind(str(path))
+        if group is not None:
+            os.chown(path, -1, group)
+            path.chmod(0o660)
     except OSError:
         listening.close()
         raise

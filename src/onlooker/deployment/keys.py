@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -31,8 +30,9 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from onlooker._stored import open_private
+from onlooker.deployment.parties import Parties, write_task
 from onlooker.errors import FolderError
-from onlooker.privacy.terms import Terms, to_dict
+from onlooker.privacy.terms import Terms
 
 _LIFE = datetime.timedelta(days=365)
 _EARLIER = datetime.timedelta(hours=2)  # for clocks that do not agree
@@ -58,13 +58,12 @@ def write(folder: Path, terms: Terms, job: str, names: Sequence[str], ports: Seq
     """
     try:
         folder.mkdir(parents=True, mode=0o700)
-        (folder / "job.toml").write_text(job, encoding="utf-8")
-        _write(folder, terms, names, ports, budget)
+        _write(folder, terms, job, names, ports, budget)
     except OSError as error:
         raise FolderError(f"{folder} cannot be made: {error.strerror}; name a folder that is not there.") from error
 
 
-def _write(folder: Path, terms: Terms, names: Sequence[str], ports: Sequence[int], budget: float) -> None:
+def _write(folder: Path, terms: Terms, job: str, names: Sequence[str], ports: Sequence[int], budget: float) -> None:
     authority = _Authority(names)
     (folder / "authority.pem").write_bytes(authority.certificate.public_bytes(Encoding.PEM))
     servers = [f"aux{server}" for server in range(len(ports))]
@@ -75,18 +74,13 @@ def _write(folder: Path, terms: Terms, names: Sequence[str], ports: Sequence[int
     for client in range(terms.clients):
         _supernode_key(folder / f"client{client}")
     host = f"[{names[0]}]" if ":" in names[0] else names[0]
-    task = {
-        "identity": secrets.token_hex(32),
-        "terms": "terms.toml",
-        "addresses": [f"https://{host}:{port}" for port in ports],
-        "parties": {
-            "coordinator": keys["coordinator"],
-            "servers": [keys[server] for server in servers],
-            "clients": [keys[f"client{client}"] for client in range(terms.clients)],
-        },
-    }
-    (folder / "terms.toml").write_text(tomli_w.dumps(to_dict(terms)), encoding="utf-8")
-    (folder / "task.toml").write_text(tomli_w.dumps(task), encoding="utf-8")
+    all_parties = Parties(
+        keys["coordinator"],
+        tuple(keys[server] for server in servers),
+        tuple(keys[f"client{client}"] for client in range(terms.clients)),
+        tuple(f"https://{host}:{port}" for port in ports),
+    )
+    write_task(folder, terms, job, all_parties)
     for number, (server, port) in enumerate(zip(servers, ports, strict=True)):
         listen = f"{host}:{port}"
         own = {"server": number, "listen": listen, "folder": f"{server}/state", "tls": _tls(server)}
