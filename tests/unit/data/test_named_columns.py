@@ -29,6 +29,7 @@ def settings(root=None, **changes):
 def test_no_file_is_needed_to_say_what_is_public():
     described = data.describe(settings())
     assert (described.shape, described.outputs) == ((3,), 2)
+    assert "`onlooker client` will tell that client" in described.unseen
 
 
 def test_all_rows_of_an_own_file_are_read_whatever_the_order_of_its_columns(tmp_path):
