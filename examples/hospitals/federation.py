@@ -117,13 +117,14 @@ ONLOOKER = (sys.executable, "-m", "onlooker")
 def free_ports(count: int) -> int:
     """The first of so many ports next to each other that nobody uses."""
     for first in range(20000, 60000, count):
-        taken = [one for one in range(first, first + count) if not _is_free(one)]
+        taken = [one for one in range(first, first + count) if not is_free(one)]
         if not taken:
             return first
     raise Failed(f"no {count} ports next to each other are free on {HOST}.")
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """True if nobody listens there."""
     with socket.socket() as found:
         try:
             found.bind((HOST, port))
