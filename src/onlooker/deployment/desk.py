@@ -30,6 +30,8 @@ def ask_at(path: Path, name: str, what: str, body: bytes, seconds: float) -> byt
         UnreachableError: if nobody answers.
         MessageError: if it refuses.
     """
+    if not path.is_socket():
+        raise UnreachableError(f"{name} has no socket at {path}; start it by `onlooker client`, or correct the path.")
     try:
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), timeout=seconds, trust_env=False) as client:
             response = client.post(f"http://localhost{what}", content=body)
