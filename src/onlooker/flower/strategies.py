@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -101,9 +102,8 @@ class Deployment(Strategy):
         ledger = Ledger.plan(self.own.shared.task.terms)
         for observer in self.own.prepared.agreement.observers:
             worst = max(ledger.epsilon(one, observer) for one in ledger.terms.one_of_each_kind(observer))
-            self._say(
-                f"{observer}: epsilon {worst:.4g} at delta {ledger.terms.delta:g} in {ledger.terms.rounds} rounds."
-            )
+            known = f"epsilon {worst:.4g}" if math.isfinite(worst) else "no guarantee"
+            self._say(f"{known} against {observer}, at delta {ledger.terms.delta:g} in {ledger.terms.rounds} rounds.")
 
     def configure_train(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> Any:
         """Not by itself: a round is charged, relayed and resumed as a whole, by `start`."""
