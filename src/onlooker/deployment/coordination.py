@@ -17,11 +17,13 @@ from onlooker.deployment.leading import Drawing, Lead, brought, conducting
 from onlooker.engines.work import kind_of
 from onlooker.errors import MessageError, ProtocolError, UnreachableError
 from onlooker.folder import RunFolder
+from onlooker.methods.measuring import estimated
 from onlooker.methods.method import Released, State
 from onlooker.models import evaluate
+from onlooker.privacy.measures import Estimate
 from onlooker.privacy.sums import Sealed
 from onlooker.round import beginning
-from onlooker.run import Progress, expected_clients
+from onlooker.run import Progress, expected_clients, told
 from onlooker.secagg import coordinator
 from onlooker.secagg.agreement import Context
 from onlooker.secagg.messages import Invitation, Report
@@ -105,14 +107,8 @@ class _Task:
         lead: Lead,
         test: Examples | None,
     ) -> None:
-        self._own, self._folder, self._courier, self._say, self._lead, self._test = (
-            own,
-            folder,
-            courier,
-            say,
-            lead,
-            test,
-        )
+        self._own, self._folder, self._courier = own, folder, courier
+        self._say, self._lead, self._test = say, lead, test
         self._task, self._terms, self._method = own.shared.task, own.shared.task.terms, own.prepared.method
         self._ledger = folder.ledger()
 
@@ -133,11 +129,13 @@ class _Task:
             if not any(sums):
                 yield Progress(self._ledger, None)
                 continue
-            state = self._method.update(state, self._released(contexts, sums))
+            released = self._released(contexts, sums)
+            state = self._method.update(state, released)
             metrics = {
                 "round": round,  # and no time: it would tell how much was drawn, and is not charged (rule 10)
                 "expected-clients": expected,
                 **self._measured(round, state, start),
+                **told(self._estimated(round, released, len(delivered[0]))),
             }
             folder.finish(metrics, tensors_of(self._method, prepared.model, state, start))
             yield Progress(self._ledger, metrics)
@@ -244,6 +242,16 @@ class _Task:
                 }
             )
         return found
+
+    def _estimated(self, round: int, released: Sequence[Released], reports: int) -> Mapping[str, Estimate | None]:
+        """What clients told of the model before the round, where they do.
+
+        Where they add the noise its size goes by the number of reports, which a coordinator that was started again in
+        between does not know.
+        """
+        if not reports and any(channel.noised_by == "clients" for channel in self._terms.channels):
+            return {}
+        return estimated(self._method, released, reports, self._terms.divisor_of(0), round)
 
     def _measured(self, round: int, state: State, start: Vector) -> dict[str, float]:
         """The model on public rows, where it is due and there is one model."""
