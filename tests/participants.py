@@ -15,6 +15,7 @@ from onlooker.deployment.job import Rows, initial, rows_of
 from onlooker.deployment.memory import Memory
 from onlooker.deployment.participant import Participant
 from onlooker.engines import trainer_of
+from onlooker.engines.work import kind_of
 from onlooker.methods.method import State
 from onlooker.privacy.participation import picked
 from onlooker.privacy.random import System
@@ -110,12 +111,17 @@ class Federation:
 
     def after(self, round, state, reports) -> State:
         """The coordinator's state after a round."""
-        released = [
-            {"model": channel.release(sums[channel.name], self.terms.divisor_of(group))}
+        return self.prepared.method.update(state, self.released(round, state, reports))
+
+    def released(self, round, state, reports):
+        """What a round releases."""
+        return [
+            {
+                kind_of(channel): channel.release(sums[channel.name], self.terms.divisor_of(group))
+                for channel in self.terms.channels_of(group)
+            }
             for group, sums in enumerate(self.sums(round, state, reports))
-            for channel in self.terms.channels_of(group)
         ]
-        return self.prepared.method.update(state, released)
 
 
 def federation(folder, epsilon=1e9, **settings):

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onlooker.deployment.client import ANSWER, GREET
 from onlooker.deployment.coordination import coordinated
 from onlooker.deployment.coordinator_file import own_coordinator
+from onlooker.deployment.desk import ANSWER, GREET, ask_at
 from onlooker.deployment.files import shared
-from onlooker.deployment.http import ask_at, each
+from onlooker.deployment.http import each
 from onlooker.errors import OnlookerError
 from onlooker.secagg.wire import unpacked
 

@@ -1,4 +1,4 @@
-"""The command: plan, run, resume, report, reproduce; keys, serve, client, verify-transcript.
+"""The command: plan, run, resume, report, reproduce; new, keys, task, serve, client, verify-transcript.
 
 What needs torch or draws a page is imported by the commands that use it: torch alone takes longer to import than most
 plans take to make.
@@ -250,7 +250,9 @@ def _close_output() -> None:
 
 
 app.command(name="reproduce")(_sentences()(reproduce))
+app.command(name="new")(_sentences()(commands.new))
 app.command(name="keys")(_sentences()(commands.keys))
+app.command(name="task")(_sentences()(commands.task))
 app.command(name="serve")(_sentences()(commands.serve))
 app.command(name="client")(_sentences()(commands.client))
 app.command(name="verify-transcript")(_sentences()(commands.verify_transcript))

@@ -90,7 +90,7 @@ def simulate(study: Study, folder: RunFolder) -> Iterator[Progress]:
                 "seconds": 0.0,
                 "expected-clients": expected,
                 **_measured(study, state, kept, round, played.simulation),
-                **_released(played.measured),
+                **told(played.measured),
             }
             metrics["seconds"] = time.perf_counter() - started
             tensors = tensors_of(study.method, study.model, state, start)
@@ -175,7 +175,7 @@ def _measured(
     return {**_finite(found.metrics), **tagged, "simulation": _finite({**simulation, **found.simulation})}
 
 
-def _released(measured: Mapping[str, Estimate | None]) -> dict[str, dict[str, float | list[float] | None]]:
+def told(measured: Mapping[str, Estimate | None]) -> dict[str, dict[str, float | list[float] | None]]:
     """What the round itself released of how good the model was before it, with 95 % intervals; null where nothing."""
     if not measured:
         return {}

@@ -175,6 +175,7 @@ def data_settings(configuration: Configuration) -> data.DataSettings:
         alpha=table.alpha,
         classes_per_client=table.classes_per_client,
         id_column=table.id_column,
+        columns=tuple(table.columns or ()),
         label_column=table.label_column,
         task=table.task,
         classes=tuple(table.classes),
@@ -226,10 +227,17 @@ def changed(recorded: Configuration, asked: Configuration) -> list[str]:
     return [f"{key} = {after.get(key)} for {before.get(key)}" for key in keys if before.get(key) != after.get(key)]
 
 
-def warnings_of(prepared: Prepared) -> list[str]:
-    """What does not stop a run but should not pass unseen, one sentence each."""
+def warnings_of(prepared: Prepared, deployed: bool = False) -> list[str]:
+    """What does not stop a run but should not pass unseen, one sentence each.
+
+    Args:
+        prepared: what is to run.
+        deployed: True for a deployment, which uses what a study does not.
+    """
     configuration, terms = prepared.configuration, prepared.agreement.terms
     found = unused(configuration, kind_of(configuration.task.method))
+    if deployed:
+        found = [one for one in found if not one.startswith("servers.min-batch")]
     if terms.unit == "none":
         return [
             "no guarantee: this method adds no noise, and every party that sees a message sees what is in it.",

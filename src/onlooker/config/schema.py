@@ -42,6 +42,7 @@ class DataTable(Table):
     alpha: float = 0.5
     classes_per_client: Count = 2
     id_column: str | None = None
+    columns: list[str] | None = None
     label_column: str | None = None
     person_column: str | None = None
     expected_records: Count | None = None

@@ -12,7 +12,7 @@ from onlooker.config.kinds import Kind
 from onlooker.config.schema import Configuration, Table
 
 _OF_CSV = (
-    *("id-column", "label-column", "person-column", "task", "classes", "categories", "ranges"),
+    *("id-column", "label-column", "person-column", "columns", "task", "classes", "categories", "ranges"),
     *("ignore-columns", "missing-columns", "test-file", "test-fraction"),
 )
 
@@ -97,7 +97,10 @@ def _of_split(configuration: Configuration, kind: Kind) -> list[str]:
 def _of_servers(configuration: Configuration, kind: Kind) -> list[str]:
     del kind
     servers = configuration.servers
-    found = _said(_given("servers", servers, "min-batch"), "a study sums every batch, however small")
+    found = [
+        f"{key} = {value} is not used in a study, which sums every batch, however small; a deployment uses it."
+        for key, value in _given("servers", servers, "min-batch").items()
+    ]
     if configuration.privacy.noised_by == "clients":
         found += _said(_given("servers", servers, "corrupt"), "clients add the noise, and no server does")
     return found

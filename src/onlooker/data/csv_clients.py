@@ -14,6 +14,11 @@ from onlooker.errors import DataError
 
 def unseen(settings: DataSettings) -> str:
     """What only the rows can tell."""
+    if settings.columns and settings.root is None:
+        return (
+            "No row was read: whether each client's file has these columns with values that they may hold, "
+            "`onlooker client` will tell that client when it starts."
+        )
     found = f"they are enough for {settings.clients} clients, and "
     if settings.partition == "natural":
         found = f'"{settings.id_column}" names {settings.clients} clients, and ' if settings.id_column else ""

@@ -1,6 +1,7 @@
 """Your own rows, from comma-separated files.
 
-`data.root` is one file, or a folder of files with the same columns. The first line names the columns.
+`data.root` is one file, or a folder of files with the same columns. The first line names the columns, unless
+`data.columns` does: whoever has no file then knows the features too, and all parties have them in one order.
 Everything that the rows could reveal - class order, ranges, levels - is written in the configuration instead,
 because a constant that was computed from the rows of all clients would be a release of its own (rule 16 of
 `docs/privacy.md`).
@@ -42,12 +43,15 @@ def describe_csv(settings: DataSettings) -> Description:
     Raises:
         DataError: if they do not agree, or no rows could be what the configuration says.
     """
-    files = _files(settings)
-    columns = _columns(settings, read_header(files[0]), files[0])
-    refuse_clients(settings, files, columns)
-    if settings.test_file is not None:
-        _test_path(settings, settings.test_file)
-    elif not 0 < settings.test_fraction < 1:
+    if settings.columns and settings.root is None:
+        columns = _columns(settings, settings.columns, "data.columns")
+    else:
+        files = _files(settings)
+        columns = _columns(settings, settings.columns or read_header(files[0]), files[0])
+        refuse_clients(settings, files, columns)
+        if settings.test_file is not None:
+            _test_path(settings, settings.test_file)
+    if settings.test_file is None and not 0 < settings.test_fraction < 1:
         raise DataError(f"data.test-fraction = {settings.test_fraction} must be above 0 and below 1.")
     unscaled = sorted(c.name for c in columns if isinstance(c, Number) and c.high is None)
     sentences = (
@@ -79,10 +83,9 @@ def read_csv(settings: DataSettings, generator: np.random.Generator) -> Pool:
         DataError: naming file, line and column of the first value that cannot be used.
     """
     tables = [read_table(path) for path in _files(settings)]
-    columns = _columns(settings, tuple(tables[0].columns), tables[0].path)
+    columns = _columns(settings, settings.columns or tuple(tables[0].columns), tables[0].path)
     names = _person_names(settings, tables)
-    persons = None if names is None else np.unique(names, return_inverse=True)[1].astype(np.int64)
-    examples = replace(_examples(settings, columns, tables), persons=persons)
+    examples = _with_persons(_examples(settings, columns, tables), names)
     owners = _owners(settings, tables)
     if settings.test_file is not None:
         table = read_table(_test_path(settings, settings.test_file))
@@ -90,6 +93,22 @@ def read_csv(settings: DataSettings, generator: np.random.Generator) -> Pool:
         return Pool(examples, _examples(settings, columns, [table]), owners)
     train, test = _held_out(settings, examples, owners, generator)
     return Pool(examples.take(train), examples.take(test), None if owners is None else owners[train])
+
+
+def read_rows(settings: DataSettings) -> Examples:
+    """The rows of every file, of which none is held out.
+
+    Raises:
+        DataError: as `read_csv`.
+    """
+    tables = [read_table(path) for path in _files(settings)]
+    columns = _columns(settings, settings.columns or tuple(tables[0].columns), tables[0].path)
+    return _with_persons(_examples(settings, columns, tables), _person_names(settings, tables))
+
+
+def _with_persons(examples: Examples, names: Sequence[str] | None) -> Examples:
+    persons = None if names is None else np.unique(names, return_inverse=True)[1].astype(np.int64)
+    return replace(examples, persons=persons)
 
 
 def _held_out(
@@ -131,8 +150,11 @@ def _test_path(settings: DataSettings, name: str) -> Path:
     return path
 
 
-def _columns(settings: DataSettings, header: Sequence[str], path: Path) -> list[_Feature]:
+def _columns(settings: DataSettings, header: Sequence[str], path: Path | str) -> list[_Feature]:
     """The features, in the order of the file."""
+    twice = next((name for place, name in enumerate(settings.columns) if name in settings.columns[:place]), None)
+    if twice is not None:
+        raise DataError(f'data.columns names "{twice}" twice; name each column once, in one order for all parties.')
     label = _required_label(settings, header, path)
     if settings.whole_persons and settings.person_column is None:
         raise DataError(
@@ -161,7 +183,7 @@ def _columns(settings: DataSettings, header: Sequence[str], path: Path) -> list[
     return columns
 
 
-def _required_label(settings: DataSettings, header: Sequence[str], path: Path) -> str:
+def _required_label(settings: DataSettings, header: Sequence[str], path: Path | str) -> str:
     label = settings.label_column
     if label is None or label not in header:
         said = "is missing" if label is None else f'= "{label}" is not a column of "{path}"'

@@ -34,6 +34,8 @@ class DataSettings:
         alpha: concentration of the dirichlet partition; smaller is more skewed.
         classes_per_client: classes that one client holds in the pathological partition.
         id_column: csv: the column that names the client, for the natural partition; never a feature.
+        columns: csv: the names of all columns, in the order in which they become features, for whoever has no file;
+            empty for those of the first file.
         label_column: csv: the column to predict.
         task: csv and functions: "classification" or "regression".
         classes: csv and functions: every label value, in the order of their indices. A public constant.
@@ -66,6 +68,7 @@ class DataSettings:
     test_file: str | None = None
     test_fraction: float = 0.2
     person_column: str | None = None
+    columns: tuple[str, ...] = ()
     whole_persons: bool = False
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -106,6 +106,20 @@ def load(settings: DataSettings, source: Source) -> Federation:
         pool = read(settings, np.random.default_rng(source.stream("test-split").seed()))
     generator = np.random.default_rng(source.stream("partition").seed())
     return _dealt(settings, pool, description, generator)
+
+
+def rows(settings: DataSettings, place: str) -> Examples:
+    """All rows of one party's csv files, none held out and none dealt.
+
+    Args:
+        settings: the `[data]` table, with the party's own `root`.
+        place: whose they are, for messages, such as "the rows of client:2".
+
+    Raises:
+        DataError: as `load`.
+    """
+    settings = replace(settings, clients=1, partition="iid", test_file=None)
+    return checked(csv_files.read_rows(settings), describe(settings), place)
 
 
 def _dealt(settings: DataSettings, pool: Pool, description: Description, generator: np.random.Generator) -> Federation:

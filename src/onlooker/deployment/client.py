@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 from onlooker.config.engine import trainer_name
 from onlooker.deployment.budget import Budget
 from onlooker.deployment.client_file import OwnClient
+from onlooker.deployment.desk import ANSWER, GREET
 from onlooker.deployment.http import Answer, application, listening_at, many, server_at
 from onlooker.deployment.job import initial, rows_of
 from onlooker.deployment.memory import Memory
@@ -32,8 +33,6 @@ from onlooker.privacy.random import System
 from onlooker.secagg.messages import Greeting
 from onlooker.secagg.wire import packed
 
-ANSWER, GREET = "/1/answer", "/1/greet"
-"""What a client is asked."""
 _OVERHEAD = 1_000_000
 """Bytes of an invitation beside its models: announcements, openings."""
 
@@ -86,10 +85,10 @@ def wait(own: OwnClient, say: Callable[[str], None]) -> None:
 
 async def _waited(own: OwnClient, one: Participant, say: Callable[[str], None]) -> None:
     desk = _Desk(own, one, say)
-    listening = _listening(own.socket)
+    listening = _listening(own.socket, own.socket_group)
     say(
-        f"client:{own.client} of task {own.task.identity.hex()[:12]} waits at {own.socket}; {one.examples}; spent so "
-        f"far epsilon {one.budget.price().epsilon:.4g} of {own.epsilon:g} at delta {own.delta:g}."
+        f"client:{own.client} of task {own.task.identity.hex()[:12]} waits at {own.socket} with {_held(one)}; "
+        f"{desk.spent()}."
     )
     await server_at(desk.application()).serve(sockets=[listening])
 
@@ -113,6 +112,11 @@ class _Desk:
         yield
         self._alone.shutdown()
 
+    def spent(self) -> str:
+        """What all tasks on these data cost so far, in words."""
+        own = self._own
+        return f"spent so far epsilon {self._one.budget.price().epsilon:.4g} of {own.epsilon:g} at delta {own.delta:g}"
+
     async def _greet(self, body: bytes) -> bytes:
         del body
         return packed(Greeting(self._own.task.digest, self._own.client))
@@ -120,7 +124,7 @@ class _Desk:
     async def _answer(self, body: bytes) -> bytes:
         began = time.monotonic()
         try:
-            reports = await asyncio.get_running_loop().run_in_executor(self._alone, self._one.answer, body)
+            reports = await asyncio.get_running_loop().run_in_executor(self._alone, self._answered, body)
         except OnlookerError as error:
             self._say(f"client:{self._own.client} refused: {error}")
             if isinstance(error, MessageError | ProtocolError):  # about what came; all else is its own affair
@@ -129,14 +133,26 @@ class _Desk:
         await asyncio.sleep(max(0.0, self._own.reply_after - (time.monotonic() - began)))
         return many(reports)
 
+    def _answered(self, body: bytes) -> list[bytes]:
+        reports = self._one.answer(body)
+        what = f"sealed {len(reports)} report{'s' * (len(reports) > 1)} of" if reports else "stays out of"
+        self._say(f"client:{self._own.client} {what} round {self._one.memory.last()}; {self.spent()}.")
+        return reports
 
-def _listening(path: Path) -> socket.socket:
+
+def _held(one: Participant) -> str:
+    persons = f" of {len(one.examples.rows_by_person())} persons" if one.task.terms.unit == "person" else ""
+    return f"{len(one.examples)} rows{persons}"
+
+
+def _listening(path: Path, group: int | None) -> socket.socket:
     """At the path, where what a dead process left is removed; a live one would hold the client's memory."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.unlink(missing_ok=True)
-        return listening_at(path)
+        return listening_at(path, group)
     except OSError as error:
         raise ConfigError(
-            f'socket = "{path}" cannot be used: {error.strerror}; name a path of this machine.'
+            f'socket = "{path}" cannot be used: {error.strerror}; name a path of this machine, and a socket-group, if '
+            "any, that you are in."
         ) from error

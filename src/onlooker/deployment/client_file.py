@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -43,6 +44,8 @@ class ClientFile(Table):
         client: its place in the roster.
         folder: where it keeps what it must not forget; for nobody else to read.
         socket: where it waits for invitations: a path on this machine.
+        socket_group: the group of users who may come there too, such as that of the SuperNode, which then needs no
+            right to anything else of the client's; without it the owner alone.
         signing_key: its private key, PEM.
         functions: "package.module:function" of the job that it is willing to run; no other code is.
         reply_after: seconds from an invitation to its answer at the least, where traffic is to cover who takes part:
@@ -56,6 +59,7 @@ class ClientFile(Table):
     client: int
     folder: str
     socket: str
+    socket_group: str | None = None
     signing_key: str
     functions: list[str] = []
     reply_after: Annotated[float, Field(ge=0)] = 0.0
@@ -73,6 +77,7 @@ class OwnClient:
         client: its place in the roster.
         folder: where it keeps what it must not forget.
         socket: where it waits.
+        socket_group: the number of the group that may come there too; None for nobody.
         signing_key: its own.
         rows: where its data are.
         reply_after: in seconds.
@@ -86,6 +91,7 @@ class OwnClient:
     client: int
     folder: Path
     socket: Path
+    socket_group: int | None
     signing_key: Ed25519PrivateKey
     rows: Rows
     reply_after: float
@@ -123,6 +129,7 @@ def own_client(path: Path) -> OwnClient:
         file.client,
         base / file.folder,
         socket,
+        None if file.socket_group is None else _group(file.socket_group, path),
         key,
         Rows(None if file.data.root is None else base / file.data.root, file.data.own),
         file.reply_after,
@@ -130,3 +137,13 @@ def own_client(path: Path) -> OwnClient:
         file.budget.epsilon,
         file.budget.delta,
     )
+
+
+def _group(name: str, path: Path) -> int:
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise ConfigError(
+            f'{path.name}: socket-group = "{name}" is no group of this machine; name the one of the user who runs the '
+            "SuperNode."
+        ) from None

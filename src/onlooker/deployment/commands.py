@@ -1,4 +1,4 @@
-"""The commands of a deployment: keys, serve, client, verify-transcript.
+"""The commands of a deployment: new, keys, task, serve, client, verify-transcript.
 
 What speaks to a network is imported by the command that does: it comes with `pip install "onlooker[servers]"`.
 """
@@ -12,6 +12,18 @@ import typer
 
 from onlooker import config
 from onlooker.errors import ConfigError
+
+
+def new(
+    folder: Annotated[Path, typer.Argument(help="Where to write it; must not be there yet.", show_default=False)],
+) -> None:
+    """Make a folder that `flwr run` takes as an app, with a job that can be planned as it is."""
+    from onlooker.deployment.new import make
+
+    make(folder)
+    print(f"{folder / 'job.toml'} is what the parties will agree on; {folder / 'README.md'} has the next commands:")
+    print(f"onlooker plan {folder / 'job.toml'}")
+    print(f"onlooker keys {folder / 'trial'} --job {folder / 'job.toml'}")
 
 
 def keys(
@@ -28,18 +40,47 @@ def keys(
     """Make all parties' keys and files for a trial on one machine; in earnest each party makes its own."""
     from onlooker.deployment.keys import write
 
-    prepared = config.prepare(config.load(job), job.parent)
+    prepared = _with_servers(job)
     terms = prepared.agreement.terms
     servers = terms.channels[0].summation.servers
-    if servers < 2:
-        raise ConfigError(f"{job.name} has no auxiliary servers; set servers.count = 2.")
     if not 0 < port <= 65536 - servers:
         raise ConfigError(f"--port {port} must be from 1 to {65536 - servers}.")
-    text = config.as_toml(config.without_seed(prepared.configuration))
-    write(folder, terms, text, names or ["127.0.0.1", "localhost"], range(port, port + servers), budget)
+    write(folder, terms, _text_of(prepared), names or ["127.0.0.1", "localhost"], range(port, port + servers), budget)
     print(f"{folder / 'task.toml'} is what all parties share. Start each server, and each client, such as")
     print(f"onlooker serve {folder / 'aux0.toml'}")
     print(f"onlooker client {folder / 'client0.toml'}")
+
+
+def task(
+    folder: Annotated[Path, typer.Argument(help="Where to write task.toml and what it names.", show_default=False)],
+    job: Annotated[Path, typer.Option("--job", help="The configuration whose terms are agreed on.")],
+    coordinator: Annotated[Path, typer.Option("--coordinator", help="Its public signing key, PEM.")],
+    servers: Annotated[
+        list[str], typer.Option("--server", metavar="KEY=https://HOST:PORT", help="One for each server, in order.")
+    ],
+    clients: Annotated[list[Path], typer.Option("--client", metavar="KEY", help="One for each client, in order.")],
+) -> None:
+    """Write the file of a task from the public keys that its parties have handed out."""
+    from onlooker.deployment.parties import gathered, write_task
+
+    prepared = _with_servers(job)
+    named = [(Path(key), address) for key, _, address in (one.rpartition("=") for one in servers)]
+    parties = gathered(prepared.agreement.terms, coordinator, named, clients)
+    write_task(folder, prepared.agreement.terms, _text_of(prepared), parties)
+    print(f"{folder / 'task.toml'} is what all parties share, with terms.toml and job.toml beside it.")
+    digest = prepared.agreement.terms.hash[:12]
+    print(f"terms {digest}: every party compares them with what `onlooker plan` shows for the job.")
+
+
+def _with_servers(job: Path) -> config.Prepared:
+    prepared = config.prepare(config.load(job), job.parent)
+    if prepared.agreement.terms.channels[0].summation.servers < 2:
+        raise ConfigError(f"{job.name} has no auxiliary servers; set servers.count = 2.")
+    return prepared
+
+
+def _text_of(prepared: config.Prepared) -> str:
+    return config.as_toml(config.without_seed(prepared.configuration))
 
 
 def serve(

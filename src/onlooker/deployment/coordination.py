@@ -6,7 +6,6 @@ It leaves a run folder as a simulation does, with the same ledger and the same r
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
@@ -18,12 +17,14 @@ from onlooker.deployment.leading import Drawing, Lead, brought, conducting
 from onlooker.engines.work import kind_of
 from onlooker.errors import MessageError, ProtocolError, SealedError, UnreachableError, WaitingError
 from onlooker.folder import RunFolder
+from onlooker.methods.measuring import estimated
 from onlooker.methods.method import Released, State
 from onlooker.models import evaluate
 from onlooker.privacy.batches import shows_coins
+from onlooker.privacy.measures import Estimate
 from onlooker.privacy.sums import Sealed
 from onlooker.round import beginning
-from onlooker.run import Progress, expected_clients
+from onlooker.run import Progress, expected_clients, told
 from onlooker.secagg import coordinator
 from onlooker.secagg.agreement import Context
 from onlooker.secagg.messages import Invitation, Report
@@ -34,9 +35,6 @@ from onlooker.types import Examples, Vector
 Result = TypeVar("Result")
 _SOONEST, _LATEST = 0.2, 5.0
 """Seconds until clients are looked for again, at first and in the end."""
-_AT_ONCE = 8
-"""Reports on their way to the servers."""
-_ENDS = "ends.jsonl"
 
 
 class Courier(Protocol):
@@ -93,7 +91,7 @@ def begun(own: OwnCoordinator, tested: int, start: Vector | None = None) -> RunF
         own.run,
         config.as_toml(prepared.configuration),
         own.shared.task.terms,
-        config.deployed(prepared, own.run.name, config.warnings_of(prepared), tested),
+        config.deployed(prepared, own.run.name, config.warnings_of(prepared, deployed=True), tested),
         tensors_of(prepared.method, prepared.model, beginning(prepared.method, start)[0], start),
     )
 
@@ -110,14 +108,8 @@ class _Task:
         lead: Lead,
         test: Examples | None,
     ) -> None:
-        self._own, self._folder, self._courier, self._say, self._lead, self._test = (
-            own,
-            folder,
-            courier,
-            say,
-            lead,
-            test,
-        )
+        self._own, self._folder, self._courier = own, folder, courier
+        self._say, self._lead, self._test = say, lead, test
         self._task, self._terms, self._method = own.shared.task, own.shared.task.terms, own.prepared.method
         self._ledger = folder.ledger()
 
@@ -129,40 +121,41 @@ class _Task:
         state = state_of(self._method, prepared.model, commit)
         expected = expected_clients(self._terms)
         for round in range(commit.round + 1, self._terms.rounds + 1):
-            began = time.perf_counter()
             contexts = [
                 Context(self._task, round, group, hashlib.sha256(_bytes(model)).digest())
                 for group, model in enumerate(state.models)
             ]
-            sums = self._sums(contexts, state)
+            sums, reports = self._sums(contexts, state)
             if not any(sums):
                 yield Progress(self._ledger, None)
                 continue
-            state = self._method.update(state, self._released(contexts, sums))
+            released = self._released(contexts, sums)
+            state = self._method.update(state, released)
             metrics = {
-                "round": round,
-                "seconds": time.perf_counter() - began,
+                "round": round,  # and no time: it would tell how much was drawn, and is not charged (rule 10)
                 "expected-clients": expected,
                 **self._measured(round, state, start),
+                **told(self._estimated(round, released, reports)),
             }
             folder.finish(metrics, tensors_of(self._method, prepared.model, state, start))
             yield Progress(self._ledger, metrics)
 
-    def _sums(self, contexts: Sequence[Context], state: State) -> Sequence[Mapping[str, Sealed] | None]:
-        """Every group's noisy sums; None for one whose round ended without any.
+    def _sums(self, contexts: Sequence[Context], state: State) -> tuple[Sequence[Mapping[str, Sealed] | None], int]:
+        """Every group's noisy sums, None for one whose round ended without any; and the first group's reports.
 
         A round that was given up too early may have a sum when it is asked for again, after a death. Then the next one
         may have been opened with the model before that sum, and is used up.
         """
         try:
-            return self._finish(contexts, self._gather(contexts, state))
+            delivered = self._gather(contexts, state)
+            return self._finish(contexts, delivered), len(delivered[0])
         except WaitingError:
             raise
         except (ProtocolError, SealedError) as error:
             if not any(release.round == contexts[0].round for release in self._ledger.releases):
                 self._charge(contexts)
             self._say(f"{error} It is charged and given up.")
-            return [None] * len(contexts)
+            return [None] * len(contexts), 0
 
     # -- Before a round is charged ----------------------------------------------------------------------------------
 
@@ -270,6 +263,16 @@ class _Task:
                 }
             )
         return found
+
+    def _estimated(self, round: int, released: Sequence[Released], reports: int) -> Mapping[str, Estimate | None]:
+        """What clients told of the model before the round, where they do.
+
+        Where they add the noise its size goes by the number of reports, which a coordinator that was started again in
+        between does not know.
+        """
+        if not reports and any(channel.noised_by == "clients" for channel in self._terms.channels):
+            return {}
+        return estimated(self._method, released, reports, self._terms.divisor_of(0), round)
 
     def _measured(self, round: int, state: State, start: Vector) -> dict[str, float]:
         """The model on public rows, where it is due and there is one model."""

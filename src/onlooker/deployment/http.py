@@ -7,6 +7,7 @@ signatures inside, never by the connection: TLS keeps strangers out.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 import socket
@@ -15,7 +16,6 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, cast
 
@@ -99,6 +99,7 @@ def application(
 
 def server(app: Starlette, host: str, port: int, credentials: Credentials) -> uvicorn.Server:
     """What runs it, over TLS, for those who show a certificate of the authority."""
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     return uvicorn.Server(
         uvicorn.Config(
             app,
@@ -113,9 +114,14 @@ def server(app: Starlette, host: str, port: int, credentials: Credentials) -> uv
             log_level="warning",
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=5,
+            timeout_graceful_shutdown=1,
         )
     )
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """An end at which peers were slow to close their connections, and nothing was cut off, is no error."""
+    return not (record.msg.startswith("Cancel %s running task") and record.args == (0,))
 
 
 def server_at(app: Starlette) -> uvicorn.Server:
@@ -125,8 +131,12 @@ def server_at(app: Starlette) -> uvicorn.Server:
     )
 
 
-def listening_at(path: Path) -> socket.socket:
-    """A new socket of this machine, for its owner alone.
+def listening_at(path: Path, group: int | None = None) -> socket.socket:
+    """A new socket of this machine.
+
+    Args:
+        path: where.
+        group: whose users may come there too; None for its owner alone.
 
     Raises:
         OSError: if the path cannot be used.
@@ -135,6 +145,9 @@ def listening_at(path: Path) -> socket.socket:
     before = os.umask(0o177)
     try:
         listening.bind(str(path))
+        if group is not None:
+            os.chown(path, -1, group)
+            path.chmod(0o660)
         listening.listen()  # from now on whoever comes is answered, if a little later
     except OSError:
         listening.close()
@@ -142,38 +155,6 @@ def listening_at(path: Path) -> socket.socket:
     finally:
         os.umask(before)
     return listening
-
-
-def ask_at(path: Path, name: str, what: str, body: bytes, seconds: float) -> bytes:
-    """What a process of this machine answers at its socket.
-
-    Args:
-        path: of the socket.
-        name: who waits there, for messages.
-        what: is asked.
-        body: of the request.
-        seconds: that an answer may take.
-
-    Raises:
-        UnreachableError: if nobody answers.
-        MessageError: if it refuses.
-    """
-    connection = HTTPConnection("localhost")
-    try:
-        with socket.socket(socket.AF_UNIX) as connected:
-            connected.settimeout(seconds)
-            connected.connect(str(path))
-            connection.sock = connected
-            connection.request("POST", what, body)
-            response = connection.getresponse()
-            content = response.read()
-    except (OSError, HTTPException) as error:
-        raise UnreachableError(
-            f"{name} does not answer at {path}: {error or type(error).__name__}; start it by `onlooker client`."
-        ) from error
-    if response.status == HTTPStatus.OK:
-        return content
-    raise MessageError(f"{name} refused: {content.decode(errors='replace')}")
 
 
 class Link:

@@ -75,17 +75,24 @@ def rows_of(prepared: Prepared, rows: Rows, client: int) -> Examples:
     Raises:
         DataError: if they cannot be read, or are more than the terms allow.
     """
-    examples = _federation(prepared.configuration, rows).clients[0 if rows.own else client]
+    configuration = prepared.configuration
+    if rows.own and configuration.data.name == "csv":
+        _require_columns(configuration)
+        examples = data.rows(_settings(configuration, rows.root), f"the rows of client:{client}")
+    else:
+        examples = _federation(configuration, rows).clients[0 if rows.own else client]
     refuse_too_many_records(prepared.agreement.terms, client, examples)
     return examples
 
 
 def test_rows(prepared: Prepared, root: Path) -> Examples:
-    """The public test rows in a folder that holds the set of the task.
+    """The public test rows in a folder that holds the set of the task; of a csv all rows there.
 
     Raises:
         DataError: if they cannot be read.
     """
+    if prepared.configuration.data.name == "csv":
+        return data.rows(_settings(prepared.configuration, root), "the test set")
     return _federation(prepared.configuration, Rows(root, own=False)).test
 
 
@@ -95,9 +102,21 @@ def initial(prepared: Prepared, task: Task) -> Vector:
 
 
 def _federation(configuration: Configuration, rows: Rows) -> data.Federation:
-    settings = config.data_settings(configuration)
-    if rows.root is not None:
-        settings = replace(settings, root=rows.root)
+    settings = _settings(configuration, rows.root)
     if rows.own:
         settings = replace(settings, clients=1, partition="iid", id_column=None)
     return data.load(settings, Seeded(0))  # who holds which row of a trial; it decides nothing private
+
+
+def _settings(configuration: Configuration, root: Path | None) -> data.DataSettings:
+    settings = config.data_settings(configuration)
+    return settings if root is None else replace(settings, root=root)
+
+
+def _require_columns(configuration: Configuration) -> None:
+    """Each party's file could have its columns in another order, and mean other features by the same weights."""
+    if not configuration.data.columns:
+        raise ConfigError(
+            "data.columns is missing in the job: each client has a file of its own, so name all columns there, in the "
+            "order in which they become features."
+        )

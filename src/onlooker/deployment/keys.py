@@ -8,21 +8,31 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tomli_w
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    SECP384R1,
+    EllipticCurvePrivateKey,
+    generate_private_key,
+)
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from onlooker._stored import open_private
+from onlooker.deployment.parties import Parties, write_task
 from onlooker.errors import FolderError
-from onlooker.privacy.terms import Terms, to_dict
+from onlooker.privacy.terms import Terms
 
 _LIFE = datetime.timedelta(days=365)
 _EARLIER = datetime.timedelta(hours=2)  # for clocks that do not agree
@@ -32,7 +42,8 @@ def write(folder: Path, terms: Terms, job: str, names: Sequence[str], ports: Seq
     """Make all parties' keys, and the files of a task.
 
     `task.toml`, `terms.toml` and `job.toml` are for everybody, `aux0.toml` for the first server, with its keys in
-    `aux0/`, and in the same way `coordinator.toml` and `client0.toml`. Private files are for their owner alone.
+    `aux0/`, and in the same way `coordinator.toml` and `client0.toml`, whose `client0/supernode` is the key by which a
+    Flower SuperNode shows that it is that client's. Private files are for their owner alone.
 
     Args:
         folder: made; must not be there yet.
@@ -47,13 +58,12 @@ def write(folder: Path, terms: Terms, job: str, names: Sequence[str], ports: Seq
     """
     try:
         folder.mkdir(parents=True, mode=0o700)
-        (folder / "job.toml").write_text(job, encoding="utf-8")
-        _write(folder, terms, names, ports, budget)
+        _write(folder, terms, job, names, ports, budget)
     except OSError as error:
         raise FolderError(f"{folder} cannot be made: {error.strerror}; name a folder that is not there.") from error
 
 
-def _write(folder: Path, terms: Terms, names: Sequence[str], ports: Sequence[int], budget: float) -> None:
+def _write(folder: Path, terms: Terms, job: str, names: Sequence[str], ports: Sequence[int], budget: float) -> None:
     authority = _Authority(names)
     (folder / "authority.pem").write_bytes(authority.certificate.public_bytes(Encoding.PEM))
     servers = [f"aux{server}" for server in range(len(ports))]
@@ -61,19 +71,16 @@ def _write(folder: Path, terms: Terms, names: Sequence[str], ports: Sequence[int
     keys = {party: _signing_key(folder / party) for party in parties}
     for party in ("coordinator", *servers):
         authority.certify(party, folder / party)
+    for client in range(terms.clients):
+        _supernode_key(folder / f"client{client}")
     host = f"[{names[0]}]" if ":" in names[0] else names[0]
-    task = {
-        "identity": secrets.token_hex(32),
-        "terms": "terms.toml",
-        "addresses": [f"https://{host}:{port}" for port in ports],
-        "parties": {
-            "coordinator": keys["coordinator"],
-            "servers": [keys[server] for server in servers],
-            "clients": [keys[f"client{client}"] for client in range(terms.clients)],
-        },
-    }
-    (folder / "terms.toml").write_text(tomli_w.dumps(to_dict(terms)), encoding="utf-8")
-    (folder / "task.toml").write_text(tomli_w.dumps(task), encoding="utf-8")
+    all_parties = Parties(
+        keys["coordinator"],
+        tuple(keys[server] for server in servers),
+        tuple(keys[f"client{client}"] for client in range(terms.clients)),
+        tuple(f"https://{host}:{port}" for port in ports),
+    )
+    write_task(folder, terms, job, all_parties)
     for number, (server, port) in enumerate(zip(servers, ports, strict=True)):
         listen = f"{host}:{port}"
         own = {"server": number, "listen": listen, "folder": f"{server}/state", "tls": _tls(server)}
@@ -104,6 +111,15 @@ def _signing_key(folder: Path) -> str:
     key = Ed25519PrivateKey.generate()
     _write_key(folder / "signing.pem", key)
     return key.public_key().public_bytes_raw().hex()
+
+
+def _supernode_key(folder: Path) -> None:
+    """A new key pair of a SuperNode, as Flower takes one: of a NIST curve, and written as OpenSSH writes it."""
+    key = generate_private_key(SECP384R1())
+    with open_private(folder / "supernode") as file:
+        file.write(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    (folder / "supernode.pub").write_bytes(public + b"\n")
 
 
 def _write_key(path: Path, key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> None:

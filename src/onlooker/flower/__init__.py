@@ -10,8 +10,15 @@ and whoever writes the app that runs on a SuperNode can ask for no more than a r
 >>> FedDecouple("coordinator.toml").start(grid, initial_arrays, num_rounds=40)  # doctest: +SKIP
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from onlooker.flower.apps import client_app, server_app
-from onlooker.flower.strategies import DPFTRL, DPOGL, DPSGD, MSPAFL, Deployment, DPFedAvg, FedDecouple
+
+if TYPE_CHECKING:
+    from onlooker.flower.strategies import DPFTRL, DPOGL, DPSGD, MSPAFL, Deployment, DPFedAvg, FedDecouple
 
 __all__ = [
     "DPFTRL",
@@ -24,3 +31,10 @@ __all__ = [
     "client_app",
     "server_app",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Strategies when they are asked for: with them comes torch, which a ClientApp would wait for at every message."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("onlooker.flower.strategies"), name)

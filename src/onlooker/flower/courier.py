@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 
-from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from onlooker.deployment.http import each
 from onlooker.errors import MessageError
+from onlooker.flower.bodies import GREETING, body_of, message_of
 from onlooker.secagg.invitation import Greeting
 from onlooker.secagg.wire import unpacked
 
-_RECORD, _BODY = "onlooker", "body"
-GREETING = 30.0
-"""Seconds that a client may take to say who it is."""
+_PAUSE = 0.5
+"""Seconds from one look for replies to the next."""
 
 
 class Courier:
@@ -51,29 +51,17 @@ class Courier:
                 continue  # whoever sends no list of reports has sent no report
 
     def _sent(self, kind: str, bodies: Mapping[int, bytes], round: int, seconds: float) -> Iterable[tuple[int, bytes]]:
-        messages = [message_of(body, node, kind, round) for node, body in bodies.items()]
-        if not messages:
-            return
-        for reply in self._grid.send_and_receive(messages, timeout=seconds):
-            if (body := body_of(reply)) is not None:
-                yield reply.metadata.src_node_id, body
-
-
-def message_of(body: bytes, node: int, kind: str, round: int) -> Message:
-    """Bytes to a node, as `body_of` finds them."""
-    return Message(content_of(body), node, kind, group_id=str(round))
-
-
-def content_of(body: bytes) -> RecordDict:
-    """Bytes as what Flower carries."""
-    return RecordDict({_RECORD: ConfigRecord({_BODY: body})})
-
-
-def body_of(message: Message) -> bytes | None:
-    """The bytes of a message; None where it carries none."""
-    record = message.content.get(_RECORD) if message.has_content() else None
-    body = record.get(_BODY) if isinstance(record, ConfigRecord) else None
-    return body if isinstance(body, bytes) else None
+        """What nodes answered in time; Flower itself answers, with nothing, for a node that is gone."""
+        messages = [message_of(body, node, kind, round, seconds) for node, body in bodies.items()]
+        awaited = {one for one in self._grid.push_messages(messages) if one} if messages else set[str]()
+        until = time.monotonic() + seconds
+        while awaited and time.monotonic() < until:
+            for reply in self._grid.pull_messages(awaited):
+                awaited.discard(reply.metadata.reply_to_message_id)
+                if (body := body_of(reply)) is not None:
+                    yield reply.metadata.src_node_id, body
+            if awaited:
+                time.sleep(_PAUSE)
 
 
 def _greeting(body: bytes) -> Greeting | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,11 @@ class Deployment(Strategy):
             if evaluate_fn is not None and (found := evaluate_fn(round, arrays)) is not None:
                 result.evaluate_metrics_serverapp[round] = found
             shown = "".join(f", {name} {value:.4g}" for name, value in numbers.items())
+            told = _told(progress.metrics.get("released", {}))
+            if told:
+                of_before = MetricRecord({name: value for name, value in told.items()})
+                result.evaluate_metrics_clientapp[round - 1] = of_before
+                shown += "; clients say of the model before it " + ", ".join(_in_words(told))
             self._say(f"round {round} of {self.own.shared.task.terms.rounds}{shown}.")
         result.arrays = _arrays(RunFolder.open(self.own.run))
         return result
@@ -101,9 +107,8 @@ class Deployment(Strategy):
         ledger = Ledger.plan(self.own.shared.task.terms)
         for observer in self.own.prepared.agreement.observers:
             worst = max(ledger.epsilon(one, observer) for one in ledger.terms.one_of_each_kind(observer))
-            self._say(
-                f"{observer}: epsilon {worst:.4g} at delta {ledger.terms.delta:g} in {ledger.terms.rounds} rounds."
-            )
+            known = f"epsilon {worst:.4g}" if math.isfinite(worst) else "no guarantee"
+            self._say(f"{known} against {observer}, at delta {ledger.terms.delta:g} in {ledger.terms.rounds} rounds.")
 
     def configure_train(self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> Any:
         """Not by itself: a round is charged, relayed and resumed as a whole, by `start`."""
@@ -163,6 +168,20 @@ class DPFTRL(Deployment):
 def _arrays(folder: RunFolder) -> ArrayRecord:
     """The last model by the names of its tensors."""
     return ArrayRecord({name: Array(value) for name, value in folder.commit().tensors.items()})
+
+
+def _told(released: Mapping[str, float | list[float] | None]) -> dict[str, float | list[float]]:
+    """What clients told under noise, with 95 % intervals; nothing of what the noise hid."""
+    return {name: value for name, value in released.items() if value is not None}
+
+
+def _in_words(told: Mapping[str, float | list[float]]) -> list[str]:
+    found: list[str] = []
+    for name, value in told.items():
+        interval = told.get(f"{name}-interval")
+        if isinstance(value, float) and isinstance(interval, list):
+            found.append(f"{name} {value:.4g} ({interval[0]:.4g} to {interval[1]:.4g})")
+    return found
 
 
 def _vector(own: OwnCoordinator, arrays: ArrayRecord) -> Vector:

@@ -121,6 +121,12 @@ def randomness(facts: Facts) -> tuple[str, ...]:
     """Where the noise came from, and what that means for anybody's protection (rule 9)."""
     seed = facts.environment.get("seed")
     everything = "It is a simulation, too: one process held every client's data and every noise."
+    if facts.environment.get("deployment") is True:
+        return (
+            "It was no simulation: each client drew its own coins and masks, and each party that adds noise its own, "
+            "from its operating system's generator. This is the coordinator's page, which cannot tell on whose "
+            "machines that was; a server's noise can be checked by its own auditor alone.",
+        )
     if facts.terms.unit == "none":
         return ("No noise was drawn.", everything)
     if seed == "system":

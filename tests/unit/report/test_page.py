@@ -285,6 +285,10 @@ def test_secret_randomness_is_told_from_a_seed(tmp_path: Path) -> None:
     seeded = words_of(page_of(make(tmp_path / "seeded", terms(), metrics(1), environment(seed=7))))
     assert "operating system's generator" in secret and "seeded" not in secret.lower()
     assert seeded.count("came from the seed 7") == 2
+    deployed = words_of(
+        page_of(make(tmp_path / "real", terms(), metrics(1), environment(seed="system", deployment=True)))
+    )
+    assert "It was no simulation" in deployed and "one process held" not in deployed
 
 
 def test_what_each_summation_releases_is_said(tmp_path: Path) -> None:
