@@ -72,7 +72,7 @@ class Federation:
             rows_of(self.prepared, Rows(None, False), number),
             initial(self.prepared, self.task),
             self.everybody.clients[number],
-            Memory(place / "state", self.task.digest, picked(self.terms, number, System())),
+            Memory(place / "state", self.task.digest, number, picked(self.terms, number, System())),
             Budget(place / "budget.db", self.epsilon, 1e-5),
             System(),
         )

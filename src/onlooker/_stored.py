@@ -96,6 +96,17 @@ def write_private(path: Path, content: bytes) -> None:
     replace_file(draft, path)
 
 
+def refuse_what_others_read(*paths: Path) -> None:
+    """Refuse files and folders that are not for their owner alone.
+
+    Raises:
+        FolderError: if one may be read by others, with what would do.
+    """
+    for path in paths:
+        if path.stat().st_mode & 0o077:
+            raise FolderError(f"{path} may be read by others, who could see what it keeps secret; `chmod go-rwx` it.")
+
+
 def replace_file(draft: Path, final: Path) -> None:
     """Put the draft in place, at once and for good."""
     os.replace(draft, final)

@@ -263,7 +263,7 @@ def test_too_few_clients_are_waited_for_with_a_limit_and_nothing_is_charged(tria
     try:
         with pytest.raises(UnreachableError, match="needs 2 clients, and 1 came in 2 seconds; nothing was charged"):
             trial.coordinate(1, say=sentences.append)
-        assert any("1 of 2 are here" in one for one in sentences)
+        assert any("1 are here, and 2 are needed" in one for one in sentences)
         assert charged(trial) == before
     finally:
         (trial.folder / "coordinator.toml").write_text(text)
@@ -295,10 +295,12 @@ def test_a_budget_that_is_spent_stops_the_client_and_not_the_others(trial):
         trial.start("client2")
         courier = Courier(trial)
         (step,) = trial.coordinate(1, courier)
-        assert list(courier.refused) == [2] and "budget.epsilon = 300 would be passed" in courier.refused[2]
+        assert list(courier.refused) == [2] and "sends no report" in courier.refused[2]
+        assert "300" not in courier.refused[2]  # what was spent is for its own eyes (rule 17)
         assert reports(trial, 2) == own
         assert held(trial, step.metrics["round"]) == 2
-        trial.kill("client2")
+        said_at_home, _ = trial.kill("client2")
+        assert "budget.epsilon = 300 would be passed" in said_at_home
     finally:
         file.write_text(text)
         trial.start("client2")

@@ -1,5 +1,6 @@
 """A client's own ledger over all tasks never says less than what the tasks' own ledgers say, and adds up over them."""
 
+import itertools
 import math
 
 import numpy as np
@@ -65,6 +66,24 @@ def test_it_is_never_below_what_any_observer_within_the_threat_model_is_charged_
             assert own >= ledger.epsilon(client, observers) * (1 - 1e-9), (client, observers)
         if not terms.sampling.cover_traffic:
             assert own == pytest.approx(ledger.epsilon(client, worst), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("count", "corrupt", "hosts"),
+    [(2, 1, (3, 3)), (2, 1, (3, 4)), (2, 0, (3, 4)), (3, 1, (0, 3, 3)), (3, 2, (0, 3, 4)), (3, 0, (3, 3, 4))],
+)
+def test_whoever_hosts_a_server_is_a_client_that_may_be_corrupt(count, corrupt, hosts):
+    named = [f'"client:{host}"' for host in hosts]
+    settings = {"servers.count": count, "servers.corrupt": corrupt, "servers.hosted-by": f"[{', '.join(named)}]"}
+    terms = terms_of(**settings)
+    ledger = Ledger.plan(terms)
+    sets = [some for size in range(corrupt + 1) for some in itertools.combinations(range(count), size)]
+    observers = ["+".join(["coordinator", *(f"aux:{server}" for server in some)]) for some in sets]
+    observers += [f"coordinator+client:{host}" for host in hosts]
+    for client in (0, 1, 3):
+        own = epsilon(Spent(terms, client, {0: terms.rounds}))
+        theirs = [one for one in observers if terms.views(client, one)[0].because != "holds the data itself"]
+        assert own >= max(ledger.epsilon(client, one) for one in theirs) * (1 - 1e-9), client
 
 
 def test_records_keep_their_own_coins():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import tomli_w
 
+from onlooker._stored import refuse_what_others_read
 from onlooker.errors import BudgetError, FolderError
 from onlooker.privacy.accounting import Price
 from onlooker.privacy.spending import Spent, spent
@@ -45,6 +46,7 @@ class Budget:
         with self._trouble():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.touch(0o600)
+            refuse_what_others_read(path)
             self._base = sqlite3.connect(path, isolation_level=None, timeout=_SECONDS, check_same_thread=False)
             self._base.execute("pragma journal_mode = wal")
             self._base.execute("pragma synchronous = full")
@@ -57,16 +59,18 @@ class Budget:
             What all reports of all tasks cost now.
 
         Raises:
-            BudgetError: if that would be more than the limit; it is not charged.
+            BudgetError: if that would be more than the limit, or the data are in the task as another client already,
+                so that both would be in one sum; it is not charged.
             TermsError: if the task guards another unit than those before it.
         """
 
         def act() -> Price:
             written = tomli_w.dumps(to_dict(terms))
             self._base.execute("insert or ignore into tasks values (?, ?, ?)", (task, client, written))
+            self._refuse_another(task, client)
             self._base.execute("insert or ignore into reports values (?, ?, ?)", (task, round, group))
             price = spent(self._tasks(), self._delta)
-            if price.epsilon > self._epsilon:
+            if not price.epsilon <= self._epsilon:
                 raise BudgetError(
                     f"budget.epsilon = {self._epsilon:g} would be passed: with a report in round {round} all tasks on "
                     f"these data cost {price.epsilon:.4g} at delta {self._delta:g}; no report leaves."
@@ -74,6 +78,11 @@ class Budget:
             return price
 
         return self._together(act)
+
+    def charged(self, task: bytes) -> frozenset[tuple[int, int]]:
+        """The rounds and groups of a task whose reports were charged."""
+        with self._trouble():
+            return frozenset(self._base.execute("select round, place from reports where task = ?", (task,)).fetchall())
 
     def price(self) -> Price:
         """What all reports of all tasks cost so far."""
@@ -95,6 +104,14 @@ class Budget:
             if bytes(digest) in counts
         ]
 
+    def _refuse_another(self, task: bytes, client: int) -> None:
+        (found,) = self._base.execute("select client from tasks where digest = ?", (task,)).fetchone()
+        if found != client:
+            raise BudgetError(
+                f"budget.file = {str(self._path)!r} holds what client:{found} spent in this task, and the same data as "
+                f"client:{client} too would be in a sum twice; take part as one of them, with a budget of its own."
+            )
+
     def _together(self, act: Callable[[], Price]) -> Price:
         """All of it or nothing, and before any other process's."""
         with self._trouble(), self._base:
@@ -105,7 +122,7 @@ class Budget:
     def _trouble(self) -> Generator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:
             raise FolderError(
                 f"budget.file = {str(self._path)!r} cannot be used: {error}; no report leaves."
             ) from error

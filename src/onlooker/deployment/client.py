@@ -27,7 +27,7 @@ from onlooker.deployment.job import initial, rows_of
 from onlooker.deployment.memory import Memory
 from onlooker.deployment.participant import Participant
 from onlooker.engines import trainer_of
-from onlooker.errors import ConfigError, OnlookerError
+from onlooker.errors import ConfigError, MessageError, OnlookerError, ProtocolError
 from onlooker.privacy.participation import picked
 from onlooker.privacy.random import System
 from onlooker.secagg.messages import Greeting
@@ -55,7 +55,7 @@ def participant(own: OwnClient) -> Participant:
         examples,
         initial(prepared, own.task),
         own.signing_key,
-        Memory(place, own.task.digest, picked(own.task.terms, own.client, source)),
+        Memory(place, own.task.digest, own.client, picked(own.task.terms, own.client, source)),
         Budget(own.budget, own.epsilon, own.delta),
         source,
     )
@@ -127,7 +127,9 @@ class _Desk:
             reports = await asyncio.get_running_loop().run_in_executor(self._alone, self._answered, body)
         except OnlookerError as error:
             self._say(f"client:{self._own.client} refused: {error}")
-            raise
+            if isinstance(error, MessageError | ProtocolError):  # about what came; all else is its own affair
+                raise
+            raise ProtocolError(f"client:{self._own.client} sends no report; why stands in its own terminal.") from None
         await asyncio.sleep(max(0.0, self._own.reply_after - (time.monotonic() - began)))
         return many(reports)
 

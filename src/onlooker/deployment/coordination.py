@@ -15,11 +15,12 @@ from onlooker.deployment.http import Pauses
 from onlooker.deployment.job import initial, test_rows
 from onlooker.deployment.leading import Drawing, Lead, brought, conducting
 from onlooker.engines.work import kind_of
-from onlooker.errors import MessageError, ProtocolError, UnreachableError
+from onlooker.errors import MessageError, ProtocolError, SealedError, UnreachableError, WaitingError
 from onlooker.folder import RunFolder
 from onlooker.methods.measuring import estimated
 from onlooker.methods.method import Released, State
 from onlooker.models import evaluate
+from onlooker.privacy.batches import shows_coins
 from onlooker.privacy.measures import Estimate
 from onlooker.privacy.sums import Sealed
 from onlooker.round import beginning
@@ -124,8 +125,7 @@ class _Task:
                 Context(self._task, round, group, hashlib.sha256(_bytes(model)).digest())
                 for group, model in enumerate(state.models)
             ]
-            delivered = self._gather(contexts, state)
-            sums = self._finish(contexts, delivered)
+            sums, reports = self._sums(contexts, state)
             if not any(sums):
                 yield Progress(self._ledger, None)
                 continue
@@ -135,10 +135,27 @@ class _Task:
                 "round": round,  # and no time: it would tell how much was drawn, and is not charged (rule 10)
                 "expected-clients": expected,
                 **self._measured(round, state, start),
-                **told(self._estimated(round, released, len(delivered[0]))),
+                **told(self._estimated(round, released, reports)),
             }
             folder.finish(metrics, tensors_of(self._method, prepared.model, state, start))
             yield Progress(self._ledger, metrics)
+
+    def _sums(self, contexts: Sequence[Context], state: State) -> tuple[Sequence[Mapping[str, Sealed] | None], int]:
+        """Every group's noisy sums, None for one whose round ended without any; and the first group's reports.
+
+        A round that was given up too early may have a sum when it is asked for again, after a death. Then the next one
+        may have been opened with the model before that sum, and is used up.
+        """
+        try:
+            delivered = self._gather(contexts, state)
+            return self._finish(contexts, delivered), len(delivered[0])
+        except WaitingError:
+            raise
+        except (ProtocolError, SealedError) as error:
+            if not any(release.round == contexts[0].round for release in self._ledger.releases):
+                self._charge(contexts)
+            self._say(f"{error} It is charged and given up.")
+            return [None] * len(contexts), 0
 
     # -- Before a round is charged ----------------------------------------------------------------------------------
 
@@ -170,17 +187,20 @@ class _Task:
         while True:
             present = self._courier.present()
             short = [one for one in contexts if len(present & one.members) < self._task.min_batch]
-            if not short:
+            if not short and not shows_coins(self._terms, present):
                 return present
-            there = len(present & short[0].members)
-            where = f" of group {short[0].group}" if len(contexts) > 1 else ""
-            sentence = f"round {short[0].round} waits for clients{where}: {there} of {self._task.min_batch} are here."
+            one, needed = (short[0], str(self._task.min_batch)) if short else (contexts[0], "more")
+            there = len(present & one.members)
+            where = f" of group {one.group}" if len(contexts) > 1 else ""
+            sentence = f"round {one.round} waits for clients{where}: {there} are here, and {needed} are needed."
+            if not short:
+                sentence += " Of so few, who took part would show by whether there is a sum."
             if sentence != told:
                 self._say(sentence)
                 told = sentence
             if not self._lead(pauses.next()):
                 raise UnreachableError(
-                    f"round {short[0].round} needs {self._task.min_batch} clients{where}, and {there} came in "
+                    f"round {one.round} needs {needed} clients{where}, and {there} came in "
                     f"{self._own.client_patience:g} seconds; nothing was charged for it, and the same command goes on."
                 )
 
@@ -215,9 +235,10 @@ class _Task:
         """Every group's noisy sums; None for one whose round ended without any."""
         self._charge(contexts)
         sums: list[Mapping[str, Sealed] | None] = []
+        # Whoever died after its charge knows of no reports, but a share is never of fewer than a batch.
         for context, clients in zip(contexts, delivered, strict=True):
             try:
-                sums.append(self._lead(self._lead.conductor.finish(context, len(clients))))
+                sums.append(self._lead(self._lead.conductor.finish(context, max(len(clients), self._task.min_batch))))
             except ProtocolError as error:
                 self._say(f"{error} It is charged and given up.")
                 sums.append(None)

@@ -9,7 +9,7 @@ import json
 import os
 from pathlib import Path
 
-from onlooker._stored import line_of, writing
+from onlooker._stored import line_of, write_private, writing
 from onlooker.errors import FolderError, MessageError
 from onlooker.secagg.wire import Signed
 
@@ -28,7 +28,10 @@ class Ends:
     def __init__(self, path: Path | None, servers: int) -> None:
         self._path = path
         self._of: list[list[Signed]] = [[] for _ in range(servers)]
-        if path is not None and path.exists():
+        if path is not None and not path.exists():
+            with writing(path):
+                write_private(path, b"")  # whose name is then on disk, too
+        elif path is not None:
             whole, _, torn = path.read_bytes().rpartition(b"\n")
             for line in whole.splitlines():
                 self._read(line, path)
@@ -38,6 +41,21 @@ class Ends:
     def of(self, server: int) -> list[Signed]:
         """Those of one server, in the order in which they were heard."""
         return list(self._of[server])
+
+    def require(self, rounds: int) -> None:
+        """Refuse to go on with a file that was lost or put back, whose coordinator would hide what it has heard.
+
+        Args:
+            rounds: that are finished, each after an end of every server's log was kept.
+
+        Raises:
+            FolderError: if a server has fewer ends.
+        """
+        if any(len(some) < rounds for some in self._of):
+            raise FolderError(
+                f"{self._path} lacks ends of servers' logs that were heard in {rounds} finished rounds, so it is a new "
+                "file or an old copy; put back the one that was in use."
+            )
 
     def add(self, server: int, end: Signed) -> None:
         """Keep one more, if it is one more."""

@@ -38,10 +38,15 @@ class Lead:
 
 @contextlib.contextmanager
 def conducting(own: OwnCoordinator, folder: RunFolder) -> Generator[Lead]:
-    """A conductor for as long as a run lasts, which keeps in the run folder what it must not forget."""
+    """A conductor for as long as a run lasts, which keeps in the run folder what it must not forget.
+
+    Raises:
+        FolderError: if what was kept there is gone, or cannot be read.
+    """
     addresses = own.shared.addresses
+    ends = Ends(folder.path / _ENDS, len(addresses))
+    ends.require(len(folder.metrics()))
     links = [Link(f"aux:{server}", address, own.credentials) for server, address in enumerate(addresses)]
-    ends = Ends(folder.path / _ENDS, len(links))
     conductor = Conductor(own.shared.task, own.signing_key, links, own.patience, ends)
     with asyncio.Runner() as runner:
         try:

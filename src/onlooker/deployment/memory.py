@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from onlooker._stored import packed, unpacked, write_private
+from onlooker._stored import packed, refuse_what_others_read, unpacked, write_private
 from onlooker.errors import FolderError
 from onlooker.types import Vector
 
 _SCHEMA = """
-create table if not exists owner (task blob not null, picked text not null);
+create table if not exists owner (task blob not null, client integer not null, picked text not null);
 create table if not exists rounds (
     round integer not null, place integer not null, context blob not null, drawn integer not null,
     report blob, keeps integer not null default 0, primary key (round, place)) without rowid;
@@ -48,21 +48,24 @@ class Memory:
     Args:
         folder: made if it is not there, for its owner alone.
         task: the digest of the task.
+        client: its place in the roster.
         picked: what the client drew for the whole run, if this is its first start; else what it drew then stays.
 
     Attributes:
         picked: what it drew for the whole run.
 
     Raises:
-        FolderError: from any method, if a file cannot be used, or the folder is another task's.
+        FolderError: from any method, if a file cannot be used, others may read it, or the folder is another task's
+            or client's.
     """
 
-    def __init__(self, folder: Path, task: bytes, picked: Sequence[int]) -> None:
+    def __init__(self, folder: Path, task: bytes, client: int, picked: Sequence[int]) -> None:
         self._folder = folder
         with self._trouble():
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             path = folder / "rounds.db"
             path.touch(0o600)
+            refuse_what_others_read(folder, path)
             self._base = sqlite3.connect(path, isolation_level=None, timeout=0.1, check_same_thread=False)
             self._base.execute("pragma journal_mode = wal")
             self._base.execute("pragma synchronous = full")
@@ -70,13 +73,13 @@ class Memory:
             self._base.executescript(_SCHEMA)
             with self._base:
                 self._base.execute("begin immediate")
-                found = self._base.execute("select task, picked from owner").fetchone()
+                found = self._base.execute("select task, client, picked from owner").fetchone()
                 if found is None:
-                    found = (task, " ".join(map(str, picked)))
-                    self._base.execute("insert into owner values (?, ?)", found)
-        if bytes(found[0]) != task:
-            raise FolderError(f"{folder} is of another task; give each task its own.")
-        self.picked = tuple(int(one) for one in str(found[1]).split())
+                    found = (task, client, " ".join(map(str, picked)))
+                    self._base.execute("insert into owner values (?, ?, ?)", found)
+        if bytes(found[0]) != task or found[1] != client:
+            raise FolderError(f"{folder} is of another task, or of another client of it; give each its own.")
+        self.picked = tuple(int(one) for one in str(found[2]).split())
 
     def decided(self, round: int, group: int) -> Decided | None:
         """What was decided for a round; None where nothing was."""
@@ -87,6 +90,12 @@ class Memory:
         if found is None:
             return None
         return Decided(bytes(found[0]), bool(found[1]), None if found[2] is None else bytes(found[2]))
+
+    def places(self) -> tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]]:
+        """The rounds and groups that something was decided for, and those of them that a report was sealed for."""
+        with self._trouble():
+            rows = self._base.execute("select round, place, report is not null from rounds").fetchall()
+        return frozenset(row[:2] for row in rows), frozenset(row[:2] for row in rows if row[2])
 
     def decide(self, round: int, group: int, context: bytes, drawn: bool) -> None:
         """Remember a coin before anything follows from it."""

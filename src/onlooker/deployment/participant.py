@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from onlooker.deployment.budget import Budget
 from onlooker.deployment.memory import Memory
 from onlooker.engines.work import kind_of
-from onlooker.errors import MessageError, ProtocolError
+from onlooker.errors import FolderError, MessageError, ProtocolError
 from onlooker.methods.groups import broadcast
 from onlooker.methods.method import Method, State
 from onlooker.methods.trainer import Trainer, answered
@@ -60,6 +60,24 @@ class Participant:
     memory: Memory
     budget: Budget
     source: Source
+
+    def __post_init__(self) -> None:
+        """Refuse files that are not of one time: what was forgotten would be drawn again, or sent and not charged.
+
+        Raises:
+            FolderError: if so.
+        """
+        charged, (decided, sealed) = self.budget.charged(self.task.digest), self.memory.places()
+        if sealed - charged:
+            raise FolderError(
+                f"budget.file does not know of {len(sealed - charged)} reports that client:{self.client} sealed in "
+                "this task, so it is a new file or an old copy; put back the one that was in use."
+            )
+        if charged - decided:
+            raise FolderError(
+                f"folder has forgotten {len(charged - decided)} rounds that client:{self.client} was charged for in "
+                "this task, so it is a new one or an old copy; put back the one that was in use, or begin a new task."
+            )
 
     def answer(self, invitation: bytes) -> list[bytes]:
         """The reports of a round, one for each group that it takes part in; none where its coins said no.
@@ -121,10 +139,11 @@ class Participant:
             return None
         self.budget.charge(self.task.digest, terms, self.client, round, group)
         rows, kept = self._trained(context, models)
-        if not drawn:
+        if not drawn:  # at the same pains: the private part is written again, as it was
             rows = {name: np.zeros_like(row) for name, row in rows.items()}
+            kept = self.memory.private(group, self.start[self.method.parts.private])
         sealed = packed(report(context, self.client, rows, announcements, self.signing_key, self.source))
-        self.memory.keep(round, group, sealed, kept if drawn and len(kept) else None)
+        self.memory.keep(round, group, sealed, kept if len(kept) else None)
         return sealed
 
     def _trained(self, context: Context, models: Mapping[int, Vector]) -> tuple[dict[str, Row], Vector]:

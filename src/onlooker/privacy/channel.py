@@ -8,6 +8,7 @@ simulator, which is everybody, may `gather` a row in one step.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -195,6 +196,18 @@ class Channel:
         if isinstance(self.mechanism, Correlated):
             noise, after = self.mechanism.step(no_noise_yet(self.size) if state is None else state, noise, round)
         return share + self.grid.to_ring(noise), after
+
+    def passed(self, state: Integers | None, rounds: Iterable[int]) -> Integers | None:
+        """What a summing party remembers after rounds that ended without a sum, where noise is correlated.
+
+        Args:
+            state: what it remembered before them.
+            rounds: which, in order.
+        """
+        if isinstance(self.mechanism, Correlated):
+            for round in rounds:
+                state = self.mechanism.passed(no_noise_yet(self.size) if state is None else state, round)
+        return state
 
     def release(self, sealed: Sealed, divisor: float) -> Row | None:
         """What everybody may see: `float64[d]`, the sum over the public divisor.

@@ -22,6 +22,11 @@ which by induction depends on V_1, ..., V_t only. (Rounding halves to even would
 y_t modulo the ring is one more function of it. The noise of several parties is not claimed as one, since their
 roundings do not add up; what one of them adds is claimed, and the others' noise is a further function.
 
+**Rounds without a release.** Where round r ends without a sum, its row counts as x_r = 0 and its noise as n_r = 0
+(`passed`): y_r = 0 is known to all, and the induction goes on without u_r. To leave such a round out of the count
+instead would bring participations closer together than `sensitivity` takes them to be. Nor may r be released after a
+later round, which was made as if x_r were 0.
+
 **Within int64.** |W_t| <= 2^46 is checked; sigma is at most 2^40, so it fails with a probability below e^-2000. By
 the recursion |n| <= rho (2^(46 - g) + 1/2), where rho, the largest sum of absolute values in a row of C^-1, is below
 4 for every number of bands. So sum_s K_ts |n_s| <= 2^g 18 x 4 x 2^(46 - g) < 2^53. A tree's sums have at most 20 terms.
@@ -96,8 +101,13 @@ class Tree:
             TermsError: if the state is not that of this round: noise that was forgotten cannot be made up for.
         """
         _check_step(state, fresh, ((round - 1).bit_count(), len(fresh)), round)
-        kept = len(state) - ((round & -round).bit_length() - 1)
+        kept = _whole_before(state, round)
         return fresh - state[kept:].sum(axis=0), np.vstack([state[:kept], fresh])
+
+    def passed(self, state: Integers, round: int) -> Integers:
+        """The state after a round that released nothing, `int64[k, d]`; as `step` without its noise."""
+        kept = _whole_before(state, round)
+        return np.vstack([state[:kept], state[kept:].sum(axis=0, keepdims=True)])
 
     def event(self, multiplier: float) -> DpEvent:
         """The price of one row on its own; see `sensitivity` for that of a run."""
@@ -184,6 +194,11 @@ class Banded:
         noise = left >> finer_bits
         return noise, np.vstack([state, noise])[1 - self.bands :]
 
+    def passed(self, state: Integers, round: int) -> Integers:
+        """The state after a round that released nothing, `int64[k, d]`; as `step` without its noise."""
+        del round
+        return np.vstack([state, np.zeros((1, state.shape[1]), dtype=np.int64)])[1 - self.bands :]
+
     def event(self, multiplier: float) -> DpEvent:
         """The price of one row on its own; see `sensitivity` for that of a run."""
         return GaussianDpEvent(multiplier) if multiplier > 0 else NonPrivateDpEvent()
@@ -267,6 +282,11 @@ def _tree_sensitivity(period: int, rounds: int) -> float:
         keys, counts = np.unique(nodes[used] * period + offsets[used], return_counts=True)
         squares += np.bincount(keys % period, counts.astype(np.float64) ** 2, len(squares))
     return float(np.sqrt(squares.max()))
+
+
+def _whole_before(state: Integers, round: int) -> int:
+    """How many of the nodes before a round of a tree stay when its own is completed."""
+    return len(state) - ((round & -round).bit_length() - 1)
 
 
 def _check_step(state: Integers, fresh: Integers, expected: tuple[int, int], round: int) -> None:

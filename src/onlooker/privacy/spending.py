@@ -70,7 +70,7 @@ def of_report(terms: Terms, client: int, group: int) -> DpEvent:
     The coins of records stay the client's own secret, and amplify; its coin whether to take part does not.
     """
     channels = terms.channels_of(group)
-    met = [_noise_left(channel) * channel.multiplier(client) for channel in channels]
+    met = [_noise_left(channel, client) * channel.multiplier(client) for channel in channels]
     if terms.unit == "none" or min(met) <= 0 or terms.within == "shared":
         return NonPrivateDpEvent()
     event = channels[0].mechanism.event(joined(met))
@@ -89,8 +89,8 @@ def _of_task(one: Spent) -> DpEvent:
     return ComposedDpEvent(parts) if parts else NoOpDpEvent()
 
 
-def _noise_left(channel: Channel) -> float:
+def _noise_left(channel: Channel, client: int) -> float:
     """The multiple of z that is left where as many servers are corrupt as may be, with everybody else."""
     if channel.noised_by == "servers" and isinstance(channel.summation, Shared):
-        return channel.summation.noise_left(channel.summation.corrupt)
+        return channel.summation.noise_left(channel.summation.most_corrupt(client))
     return 1.0 if channel.noised_by == "clients" else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -104,6 +105,16 @@ class Shared:
     def noise_left(self, colluding: int) -> float:
         """The multiple of z that a coalition of `colluding` servers cannot subtract, never claimed above 1 (rule 7)."""
         return min(1.0, math.sqrt((self.count - colluding) / (self.count - self.corrupt)))
+
+    def most_corrupt(self, subject: int) -> int:
+        """How many servers may collude against a client: t of them, each with all that its host hosts (rule 7b).
+
+        A host is a client, of which any may be corrupt, so it is one at the least. The subject's own are its own.
+        """
+        if not self.hosted_by:
+            return self.corrupt
+        others = Counter(host for host in self.hosted_by if host != subject)
+        return sum(count for _, count in others.most_common(max(1, self.corrupt)))
 
 
 Summation: TypeAlias = Plain | Shared

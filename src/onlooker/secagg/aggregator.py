@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -31,6 +30,7 @@ from onlooker.secagg.messages import (
 from onlooker.secagg.protocol import Phase, Round
 from onlooker.secagg.replay import context_of, replayed
 from onlooker.secagg.reports import opened, received, to_bytes
+from onlooker.secagg.running import Running
 from onlooker.secagg.secret import Secret
 from onlooker.secagg.store import Store
 from onlooker.secagg.wire import Signed, packed, unpacked
@@ -72,7 +72,7 @@ class Aggregator:
         self._task, self._server, self._audited = task, server, audited
         self._signing_key, self._envelope_key, self._secret, self._store = signing_key, envelope_key, secret, store
         self._rounds: dict[bytes, Round] = {}
-        self._running: dict[bytes, _Running] = {}
+        self._running: dict[bytes, Running] = {}
         if not store.claim(packed(secret.announced(task, envelope_key.public))):
             raise ProtocolError(
                 f"the store of aux:{server} is of another task, or was made with other secrets; give each task its own."
@@ -164,6 +164,10 @@ class Aggregator:
             return Signed.from_bytes(kept)
         if round.phase is not Phase.NOISING:
             raise ProtocolError(no_share(round))
+        last = self._last_sealed(round.context.group)
+        if last > round.context.round and round.context.is_correlated:
+            self._put(context, protocol.aborted(round, f"the noise of round {last} was made without it"))
+            raise ProtocolError(no_share(self._round(context)))
         totals = self._sums(round)
         share, states = self._noisy_share(round, totals)
         message = self._sign(share)
@@ -213,15 +217,21 @@ class Aggregator:
         context, party = round.context, f"aux:{self._server}"
         noise = self._secret.noise(context, round.batch_digest, round.coins)
         before = self._store.states(channel.name for channel in context.channels)
+        missed = range(self._last_sealed(context.group) + 1, context.round)
         shares: list[bytes] = []
         states: dict[str, bytes] = {}
         for channel, total in zip(context.channels, totals, strict=True):
-            state = _state(before.get(channel.name), channel)
+            state = channel.passed(_state(before.get(channel.name), channel), missed)
             noisy, after = channel.noised(total, party, context.round, noise, state)
             shares.append(to_bytes(noisy))
             if after is not None:
                 states[channel.name] = after.astype("<i8").tobytes()
         return NoisyShare(context.digest, self._server, round.batch_digest, tuple(shares)), states
+
+    def _last_sealed(self, group: int) -> int:
+        """The last round of a group whose share is sealed; 0 before the first."""
+        sealed = (one.context for one in self._rounds.values() if one.phase is Phase.SEALED)
+        return max((one.round for one in sealed if one.group == group), default=0)
 
     def _sums(self, round: Round) -> Sequence[Ring]:
         """The sum of this server's shares of each channel.
@@ -241,13 +251,13 @@ class Aggregator:
                 running.add(client, shares)
         return running.totals
 
-    def _running_of(self, context: Context) -> _Running:
+    def _running_of(self, context: Context) -> Running:
         """The sums of a context as they grow; those of one round at a time, however many are opened."""
         if any(one.round != context.round for one in self._running.values()):
             self._running.clear()
         if context.digest not in self._running:
             totals = tuple(channel.empty().shares[self._server] for channel in context.channels)
-            self._running[context.digest] = _Running(context.round, set(), totals)
+            self._running[context.digest] = Running(context.round, set(), totals)
         return self._running[context.digest]
 
     def _round(self, context: bytes) -> Round:
@@ -257,31 +267,6 @@ class Aggregator:
 
     def _sign(self, message: Message) -> Signed:
         return Signed.by(self._signing_key, message)
-
-
-@dataclass
-class _Running:
-    """The sums of a round as reports come: O(d) whatever their number.
-
-    Attributes:
-        round: of which round.
-        clients: whose reports are in it.
-        totals: of each channel.
-    """
-
-    round: int
-    clients: set[int]
-    totals: tuple[Ring, ...]
-
-    def add(self, client: int, shares: Sequence[Ring]) -> None:
-        for total, share in zip(self.totals, shares, strict=True):
-            np.add(total, share, out=total)
-        self.clients.add(client)
-
-    def remove(self, client: int, shares: Sequence[Ring]) -> None:
-        for total, share in zip(self.totals, shares, strict=True):
-            np.subtract(total, share, out=total)
-        self.clients.remove(client)
 
 
 def _note(message: Received | Ended) -> bytes:

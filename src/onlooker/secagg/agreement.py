@@ -8,6 +8,7 @@ from functools import cached_property
 from onlooker import _check
 from onlooker.errors import TermsError
 from onlooker.privacy.channel import Channel
+from onlooker.privacy.matrix import Correlated
 from onlooker.privacy.summation import Shared
 from onlooker.privacy.terms import Terms
 from onlooker.secagg.hashing import Use, digest, number
@@ -107,6 +108,11 @@ class Context:
     def channels(self) -> tuple[Channel, ...]:
         """The sums."""
         return self.task.terms.channels_of(self.group)
+
+    @property
+    def is_correlated(self) -> bool:
+        """True if the noise of a round rests on that of earlier ones."""
+        return any(isinstance(channel.mechanism, Correlated) for channel in self.channels)
 
     @property
     def members(self) -> frozenset[int]:

@@ -48,6 +48,7 @@ class Store:
         self._base.execute("pragma page_size = 65536")  # envelopes are long, and each page has its costs
         self._base.execute("pragma journal_mode = wal")
         self._base.execute("pragma synchronous = full")
+        self._base.execute("pragma secure_delete = on")  # envelopes that are dropped, however SQLite was built
         self._base.executescript(_SCHEMA)
 
     def close(self) -> None:

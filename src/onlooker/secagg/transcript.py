@@ -62,19 +62,25 @@ def verified(task: Task, server: int, secret: Secret, store: Store) -> Iterator[
     announced = None if owner is None else unpacked(owner)
     if not isinstance(announced, Announcement) or secret.announced(task, announced.envelope_key) != announced:
         raise MessageError(f"the store is none of aux:{server} in this task, or not of this secret.")
-    states: dict[str, Integers] = {}
+    states: dict[str, _After] = {}
     openings = [Signed.from_bytes(one) for one in store.openings()]
     contexts = [(one, context_of(task, unpacked(one.body))) for one in openings]
     for opening, context in sorted(contexts, key=lambda pair: pair[1].place):
         yield _Audit(context, server, secret, store, states).of(opening)
 
 
+@dataclass(frozen=True)
+class _After:
+    """What the noise of later rounds of a sum rests on, after its last share."""
+
+    round: int = 0
+    state: Integers | None = None
+
+
 class _Audit:
     """One round's, with what the noise of later rounds rests on."""
 
-    def __init__(
-        self, context: Context, server: int, secret: Secret, store: Store, states: dict[str, Integers]
-    ) -> None:
+    def __init__(self, context: Context, server: int, secret: Secret, store: Store, states: dict[str, _After]) -> None:
         self._context, self._server, self._secret, self._store = context, server, secret, store
         self._states = states
         self._faults: list[str] = []
@@ -158,9 +164,10 @@ class _Audit:
         kept, nothing = self._store.sums(context.digest), [channel.empty().shares[0] for channel in context.channels]
         sums = nothing if kept is None else each_from_bytes(kept, context.channels)
         for channel, share, total in zip(context.channels, shares, sums, strict=True):
-            expected, after = channel.noised(total, party, context.round, source, self._states.get(channel.name))
-            if after is not None:
-                self._states[channel.name] = after
+            before_it = self._states.get(channel.name, _After())
+            state = channel.passed(before_it.state, range(before_it.round + 1, context.round))
+            expected, after = channel.noised(total, party, context.round, source, state)
+            self._states[channel.name] = _After(context.round, after)
             if kept is None:
                 self._unchecked.append(f'the noise of "{channel.name}": the share before it was not kept')
             else:

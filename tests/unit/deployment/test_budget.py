@@ -82,5 +82,34 @@ def test_it_is_for_its_owner_alone(tmp_path):
 
 def test_what_is_no_database_is_refused(tmp_path):
     (tmp_path / "budget.db").write_text("no database at all, and long enough to be looked at" * 30)
+    (tmp_path / "budget.db").chmod(0o600)
     with pytest.raises(FolderError, match=r"budget\.file = "):
         budget(tmp_path)
+
+
+def test_the_same_data_are_not_in_a_task_twice(tmp_path):
+    """Both rows would be in one sum: five rounds of two at z = 2 are 11.48, and two lines of one number 4.98."""
+    own, terms = budget(tmp_path), terms_of()
+    spent = own.charge(TASK, terms, 0, 1, 0)
+    for round in (1, 2):
+        with pytest.raises(BudgetError, match="as client:3 too would be in a sum twice"):
+            own.charge(TASK, terms, 3, round, 0)
+    assert own.price() == spent
+    assert own.charge(OTHER, terms, 3, 1, 0).epsilon > spent.epsilon
+
+
+def test_one_that_others_may_read_is_refused(tmp_path):
+    budget(tmp_path).close()
+    (tmp_path / "budget.db").chmod(0o640)
+    with pytest.raises(FolderError, match="may be read by others"):
+        budget(tmp_path)
+
+
+@pytest.mark.parametrize("terms", ["", "unit = [", "unit = 'client'"])
+def test_terms_that_cannot_be_read_stop_every_charge(tmp_path, terms):
+    own = budget(tmp_path)
+    own.charge(TASK, terms_of(), 0, 1, 0)
+    own._base.execute("update tasks set terms = ?", (terms,))
+    with pytest.raises((FolderError, TermsError)):
+        own.charge(OTHER, terms_of(), 0, 1, 0)
+    assert own.charged(OTHER) == frozenset()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -282,3 +284,78 @@ def test_a_folder_of_another_task_is_refused(tmp_path):
 
 def test_coins_come_from_the_system(tmp_path):
     assert isinstance(federation(tmp_path).client(0).source, System)
+
+
+def test_a_folder_of_another_client_is_refused(tmp_path):
+    many = federation(tmp_path)
+    many.client(0).memory.close()
+    (tmp_path / "client0").rename(tmp_path / "client1")
+    with pytest.raises(FolderError, match="of another client"):
+        many.client(1)
+
+
+@pytest.mark.parametrize("name", ["state", "state/rounds.db"])
+def test_a_folder_that_others_may_read_is_refused(tmp_path, name):
+    many = federation(tmp_path)
+    many.client(0).memory.close()
+    (tmp_path / "client0" / name).chmod(0o755)
+    with pytest.raises(FolderError, match="may be read by others"):
+        many.client(0)
+
+
+# -- Files of different times ---------------------------------------------------------------------------------------
+
+
+def played_twice(tmp_path, lost):
+    """A client whose file was saved after round 1 and put back after round 2; or lost."""
+    many = federation(tmp_path)
+    state, one = many.state(), many.client(0)
+    answered(one, many, 1, state)
+    one.memory.close()
+    one.budget.close()
+    place, saved = tmp_path / "client0", tmp_path / "saved"
+    shutil.copytree(place, saved)
+    one = many.client(0)
+    answered(one, many, 2, state)
+    one.memory.close()
+    one.budget.close()
+    for path in place.glob(f"{lost}*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return many, state, saved
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_budget_that_was_lost_or_put_back_stops_the_task(tmp_path, restored):
+    many, _, saved = played_twice(tmp_path, "budget.db")
+    if restored:
+        shutil.copy2(saved / "budget.db", tmp_path / "client0" / "budget.db")
+    with pytest.raises(FolderError, match=r"budget\.file does not know of [12] reports"):
+        many.client(0)
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_memory_that_was_lost_or_put_back_stops_the_task(tmp_path, restored):
+    """Its coins, and what it picked for the whole run, would be drawn again."""
+    many, _, saved = played_twice(tmp_path, "state")
+    if restored:
+        shutil.copytree(saved / "state", tmp_path / "client0" / "state")
+    with pytest.raises(FolderError, match="folder has forgotten [12] rounds"):
+        many.client(0)
+
+
+def test_under_cover_its_files_change_in_the_same_way_whatever_its_coin_says(tmp_path):
+    settings = {
+        **SPLIT,
+        "sampling.clients.name": '"poisson"',
+        "sampling.clients.rate": 1e-9,
+        "sampling.clients.cover-traffic": "true",
+        "servers.count": 2,
+        "privacy.noised-by": '"servers"',
+    }
+    many = federation(tmp_path, **settings)
+    state, one = many.state(), many.client(0)
+    first = one.start[one.method.parts.private]
+    answered(one, many, 1, state)
+    files = [path.name for path in (tmp_path / "client0" / "state").glob("private*")]
+    assert files == ["private.0.1.safetensors"]
+    assert np.array_equal(one.memory.private(0, first), first)

@@ -273,3 +273,17 @@ def test_no_secret_is_printed():
     secrets = [one.to_bytes() for one in (*everybody.secrets, *everybody.envelope)]
     shown = " ".join(repr(one) for one in (everybody.secrets, everybody.envelope, everybody.servers))
     assert not any(secret.hex() in shown or repr(secret)[2:-1] in shown for secret in secrets)
+
+
+def test_dropped_envelopes_are_overwritten(tmp_path):
+    everybody = parties(folder=tmp_path)
+    context = everybody.context()
+    gathered(everybody, context, (0, 1, 2))
+    envelopes = [everybody.stores[1].envelope(context.digest, client)[-400:] for client in (0, 1, 2)]
+    closed(everybody, context)
+    everybody.fetch(1, context)
+    for store in everybody.stores:
+        assert store._base.execute("pragma secure_delete").fetchone() == (1,)
+        store._base.execute("pragma wal_checkpoint(truncate)")
+    left = b"".join(path.read_bytes() for path in tmp_path.glob("aux1.db*"))
+    assert left and not any(one in left for one in envelopes)
