@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from federation import free_ports
 from onlooker.deployment.coordination import coordinated
 from onlooker.deployment.coordinator_file import own_coordinator
 from onlooker.deployment.desk import ANSWER, GREET, ask_at
@@ -31,15 +31,7 @@ def said(*words):
 
 def free_port():
     """The first of two ports next to each other that nobody uses."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
+    return free_ports(2)
 
 
 @dataclass

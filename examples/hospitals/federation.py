@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -115,10 +116,13 @@ ONLOOKER = (sys.executable, "-m", "onlooker")
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports next to each other that nobody uses."""
-    for first in range(20000, 60000, count):
-        taken = [one for one in range(first, first + count) if not is_free(one)]
-        if not taken:
+    """The first of so many ports next to each other that nobody uses, and that no connection is given by the system.
+
+    Drawn, so that two who look at the same time hardly find the same.
+    """
+    firsts = list(range(20000, 32000, count))
+    for first in random.sample(firsts, len(firsts)):
+        if all(is_free(one) for one in range(first, first + count)):
             return first
     raise Failed(f"no {count} ports next to each other are free on {HOST}.")
 

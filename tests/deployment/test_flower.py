@@ -2,57 +2,21 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import signal
-import socket
-import socketserver
-import subprocess
-import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
-from federation import ONLOOKER, Federation, free_ports
+from federation import Federation
+from flying import SERVERS, children_of, onlooker, prepared, tapped
 from onlooker.flower.bodies import content_of
 from onlooker.folder import RunFolder
 from onlooker.privacy.statement import find, to_json
-from processes import processes
 
-ROUNDS, CLIENTS, SERVERS = 3, 2, 2
-
-
-def onlooker(*words):
-    done = subprocess.run([*ONLOOKER, *map(str, words)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-class Tap(socketserver.ThreadingUnixStreamServer):
-    """Where a SuperNode believes its client to be, to see what passes: what each answer came to, in bytes."""
-
-    def __init__(self, path, behind):
-        super().__init__(str(path), None)
-        self.behind, self.answers = str(behind), []
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def finish_request(self, request, client_address):
-        connection = http.client.HTTPConnection("localhost")
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.connect(self.behind)
-        asked = request.makefile("rb")
-        _, path, _ = asked.readline().decode().split()
-        headers = http.client.parse_headers(asked)
-        connection.request("POST", path, asked.read(int(headers["content-length"])))
-        response = connection.getresponse()
-        body = response.read()
-        if path == "/1/answer":
-            self.answers.append(body)
-        request.sendall(f"HTTP/1.1 {response.status} -\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
-        connection.close()
+ROUNDS, CLIENTS = 3, 2
 
 
 @dataclass
@@ -68,31 +32,6 @@ class Flown:
     @property
     def run(self):
         return self.federation.trial / "coordinator" / "run"
-
-
-def prepared(folder):
-    app, trial, port = folder / "app", folder / "trial", free_ports(SERVERS + 1 + CLIENTS)
-    onlooker("new", app)
-    job = (app / "job.toml").read_text()
-    changes = {"rounds = 10": f"rounds = {ROUNDS}", "clients = 4": f"clients = {CLIENTS}", "= 350": "= 700"}
-    for before, after in (changes | {"min-batch = 3": "min-batch = 2"}).items():
-        assert before in job
-        job = job.replace(before, after)
-    (app / "job.toml").write_text(job)
-    onlooker("keys", trial, "--job", app / "job.toml", "--port", port)
-    return Federation(trial, app, CLIENTS, SERVERS, port + SERVERS)
-
-
-def children_of(folder):
-    """The processes that were started for a federation in this folder, by what they run."""
-    found = {}
-    for process in Path("/proc").iterdir():
-        try:
-            if f"FLWR_HOME={folder}".encode() in (process / "environ").read_bytes():
-                found[int(process.name)] = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except (OSError, ValueError):
-            continue
-    return found
 
 
 def play(flown, folder):
@@ -115,21 +54,10 @@ def play(flown, folder):
 @pytest.fixture(scope="module")
 def flown(tmp_path_factory):
     folder = tmp_path_factory.mktemp("flown").resolve()
-    federation = prepared(folder)
-    for client in range(CLIENTS):
-        own = federation.trial / f"client{client}.toml"
-        own.write_text(own.read_text().replace(f"client{client}/socket", f"client{client}/behind"))
-    taps = [
-        Tap(federation.trial / f"client{client}" / "socket", federation.trial / f"client{client}" / "behind")
-        for client in range(CLIENTS)
-    ]
-    with processes(folder / "logs", os.environ | {"OMP_NUM_THREADS": "1"}) as everyone:
-        federation.begin(everyone)
+    federation = prepared(folder, CLIENTS, ROUNDS, 2)
+    with tapped(federation, folder / "logs") as (everyone, taps):
         found = Flown(federation, everyone, taps)
         play(found, folder)
-    for tap in taps:
-        tap.shutdown()
-        tap.server_close()
     yield found
 
 
