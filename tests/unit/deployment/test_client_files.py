@@ -66,6 +66,7 @@ FAULTS = [
     ("client0.toml", 'socket = "', 'socket = "' + "x" * 100, "too long a path"),
     ("client0.toml", 'job = "job', 'job = "jab', "jab.toml cannot be read"),
     ("job.toml", "rounds = 20", "rounds = 10", "not what this task has agreed on: task.rounds: 20 became 10"),
+    ("job.toml", "delta = 1e-5", "delta = 1e-5\nclip = 2.0", "privacy.clip: 1.0 became 2.0"),
     ("job.toml", 'seed = "system"', "seed = 7", "task.seed = 7 is for studies"),
     ("job.toml", 'name = "logistic"', 'name = "os:getcwd"', 'model.name = "os:getcwd" is code that functions'),
     ("job.toml", 'name = "digits"', 'name = "os:getcwd"', 'data.name = "os:getcwd" is code that functions'),
