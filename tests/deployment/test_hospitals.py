@@ -55,8 +55,19 @@ def left(folder):
 def started(rows, out, **options):
     command = [sys.executable, EXAMPLE / "run.py", rows, "--out", out]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=heeding_interrupts,
+        **options,
     )
+
+
+def heeding_interrupts():
+    """As in a terminal: whoever runs these tests in the background has a shell that ignores them, for all below it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_each_hospital_s_file_is_what_the_job_reads(tmp_path):
