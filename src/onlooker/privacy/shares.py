@@ -88,6 +88,25 @@ def mask(stream: Stream, count: int, ring_bits: int) -> Ring:
     return drawn
 
 
+def add_mask(total: Ring, stream: Stream) -> None:
+    """Add to a running sum what `mask` would give, block by block: no mask is ever whole in memory."""
+    _move(np.add, total, stream)
+
+
+def take_mask(total: Ring, stream: Stream) -> None:
+    """Undo `add_mask`."""
+    _move(np.subtract, total, stream)
+
+
+def _move(by: np.ufunc, total: Ring, stream: Stream) -> None:
+    _same_ring(total)
+    room = np.empty(min(len(total), BLOCK), dtype=total.dtype)
+    for block in blocks(len(total)):
+        drawn = room[: len(total[block])]
+        stream.fill(drawn)
+        by(total[block], drawn, out=total[block])
+
+
 def combine(shares: Sequence[Ring]) -> Ring:
     """The values that `shares` were cut from: their sum in the ring.
 

@@ -121,10 +121,10 @@ class Aggregator:
         if after is round:
             return
         note = received(delivery, round.context, self._server)
-        shares = opened(delivery, round.context, self._server, self._envelope_key)
+        content = opened(delivery, round.context, self._server, self._envelope_key)
         self._store.append(delivery.context, _note(note), (delivery.client, delivery.envelope))
         self._rounds[delivery.context] = after
-        self._running_of(round.context).add(delivery.client, shares)
+        self._running_of(round.context).add(delivery.client, delivery.identity, content)
 
     def freeze(self, message: Signed) -> tuple[Signed, ...]:
         """Take no more reports; what it says, for the other servers.
@@ -244,20 +244,17 @@ class Aggregator:
         for client in sorted(running.clients ^ set(round.batch)):
             identity = round.reports[client]
             delivery = Delivery(context.digest, client, identity, self._store.envelope(context.digest, client))
-            shares = opened(delivery, context, self._server, self._envelope_key)
-            if client in running.clients:
-                running.remove(client, shares)
-            else:
-                running.add(client, shares)
+            content = opened(delivery, context, self._server, self._envelope_key)
+            move = running.remove if client in running.clients else running.add
+            move(client, identity, content)
         return running.totals
 
     def _running_of(self, context: Context) -> Running:
         """The sums of a context as they grow; those of one round at a time, however many are opened."""
-        if any(one.round != context.round for one in self._running.values()):
+        if any(one.context.round != context.round for one in self._running.values()):
             self._running.clear()
         if context.digest not in self._running:
-            totals = tuple(channel.empty().shares[self._server] for channel in context.channels)
-            self._running[context.digest] = Running(context.round, set(), totals)
+            self._running[context.digest] = Running.nothing(context, self._server)
         return self._running[context.digest]
 
     def _round(self, context: bytes) -> Round:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from onlooker.privacy.shares import Ring
+from onlooker.secagg import reports
+from onlooker.secagg.agreement import Context
 
 
 @dataclass
@@ -15,23 +14,28 @@ class Running:
     """The sums of a round as reports come: O(d) whatever their number.
 
     Attributes:
-        round: of which round.
+        context: of which round.
+        server: whose sums.
         clients: whose reports are in it.
         totals: of each channel.
     """
 
-    round: int
+    context: Context
+    server: int
     clients: set[int]
     totals: tuple[Ring, ...]
 
-    def add(self, client: int, shares: Sequence[Ring]) -> None:
-        """One more client's."""
-        for total, share in zip(self.totals, shares, strict=True):
-            np.add(total, share, out=total)
+    @staticmethod
+    def nothing(context: Context, server: int) -> Running:
+        """Before the first report."""
+        return Running(context, server, set(), tuple(one.empty().shares[server] for one in context.channels))
+
+    def add(self, client: int, identity: bytes, content: bytes) -> None:
+        """One more report, by what was in its envelope."""
+        reports.add(content, identity, self.context, self.server, self.totals)
         self.clients.add(client)
 
-    def remove(self, client: int, shares: Sequence[Ring]) -> None:
+    def remove(self, client: int, identity: bytes, content: bytes) -> None:
         """One that is not in the batch."""
-        for total, share in zip(self.totals, shares, strict=True):
-            np.subtract(total, share, out=total)
+        reports.take(content, identity, self.context, self.server, self.totals)
         self.clients.remove(client)

@@ -21,7 +21,7 @@ from onlooker.secagg.envelope import Address, EnvelopeKey, check, seal
 from onlooker.secagg.hashing import Use, derived, digest, keyed
 from onlooker.secagg.messages import Commitment, Delivery, Reveal
 from onlooker.secagg.protocol import Round
-from onlooker.secagg.reports import _ClientSource, opened, to_bytes
+from onlooker.secagg.reports import _ClientSource, add, opened, take, to_bytes
 from onlooker.secagg.secret import Secret, is_kept
 from onlooker.secagg.wire import Signed, packed, unpacked
 
@@ -168,8 +168,12 @@ def test_a_mask_that_a_server_expands_is_the_one_that_the_client_took_away():
         key = SimpleNamespace(open=lambda envelope, address, content=content: content)
         delivery = Delivery(bytes.fromhex(case["context"]), 0, bytes.fromhex(case["identity"]), b"")
         whole = {**case, "size": len(case["values"])}
-        (found,) = opened(delivery, context_of(whole), server, key)
-        assert found.tolist() == expected
+        context, total = context_of(whole), np.zeros(len(expected), dtype=np.uint32)
+        given = opened(delivery, context, server, key)
+        add(given, delivery.identity, context, server, (total,))
+        assert total.tolist() == expected
+        take(given, delivery.identity, context, server, (total,))
+        assert not total.any()
 
 
 def test_a_coin_with_one_bit_changed_is_not_the_one_that_was_committed_to():
