@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 import torch
 
+from coordinating import Conductor, Courier, started
 from onlooker import config
 from onlooker.config.kinds import KINDS
 from onlooker.deployment.job import initial
+from onlooker.folder import RunFolder
 from onlooker.privacy.random import Seeded
 from onlooker.round import beginning, play
+from onlooker.stored import state_of
 from participants import federation
 
 NEARLY_SILENT = {"privacy.noise-multiplier": 1e-5, "servers.ring-bits": 64, "task.rounds": 3}
@@ -55,12 +58,12 @@ def simulated(many, state, rounds):
 def test_both_come_to_the_same_model(tmp_path, name):
     many = federation(tmp_path, 1e99, **{"task.method": f'"{name}"', **NEARLY_SILENT, **TABLE[name]})
     assert many.prepared.agreement.terms.hash == many.task.terms.hash  # so every price is the same
-    start = state = many.state()
-    clients = [many.client(number) for number in range(many.terms.clients)]
-    for round in range(1, 4):
-        reports = [body for one in clients for body in one.answer(many.invitation(one.client, round, state))]
-        state = many.after(round, state, reports)
-    expected = simulated(many, start, 3)
+    start, rounds = many.state(), many.terms.rounds
+    clients = {number: many.client(number) for number in range(many.terms.clients)}
+    task = started(many, tmp_path, Conductor(many.everybody), Courier(clients), [])
+    assert [step.metrics["round"] for step in task.rounds()] == list(range(1, rounds + 1))
+    state = state_of(many.prepared.method, many.prepared.model, RunFolder.open(tmp_path / "run").commit())
+    expected = simulated(many, start, rounds)
     moved = np.abs(expected.models - start.models).max()
     assert moved > 1e-3
     assert np.abs(state.models - expected.models).max() < 2e-3 * moved

@@ -9,7 +9,9 @@ import pytest
 
 from onlooker.errors import BudgetError, FolderError, MessageError, ProtocolError
 from onlooker.privacy.random import System
+from onlooker.privacy.shares import combine
 from onlooker.secagg import coordinator
+from onlooker.secagg.reports import add, deliveries, opened
 from onlooker.secagg.wire import Signed, packed, unpacked
 from participants import federation, total
 
@@ -254,9 +256,17 @@ def test_its_private_part_goes_on_from_round_to_round_and_never_leaves(tmp_path)
     first = one.start[one.method.parts.private]
     kept = [one.memory.private(0, first)]
     for round in (1, 2):
-        reports = answered(one, many, round, state)
+        (body,) = answered(one, many, round, state)
         kept.append(one.memory.private(0, first))
-        assert all(kept[-1].tobytes() not in body for body in reports)
+        (context,) = many.contexts(round, state)
+        ((channel,), totals) = context.channels, []
+        for server, delivery in enumerate(deliveries(unpacked(body))):
+            totals.append(channel.empty().shares[server])
+            content = opened(delivery, context, server, many.everybody.envelope[server])
+            add(content, delivery.identity, context, server, totals[-1:])
+        row = channel.grid.from_ring(combine(totals)) / 2.0**channel.grid.fraction_bits
+        assert len(row) == len(one.method.parts.public) and np.any(row)
+        assert not {*kept[-1].tolist()} & {*row.astype(np.float32).tolist()} - {0.0}
     assert not np.array_equal(kept[0], kept[1]) and not np.array_equal(kept[1], kept[2])
     one.memory.close()
     assert np.array_equal(many.client(0).memory.private(0, first), kept[2])
