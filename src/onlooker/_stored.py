@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sqlite3
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
@@ -94,6 +95,31 @@ def write_private(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     replace_file(draft, path)
+
+
+def database(
+    path: Path | None, schema: str, *pragmas: str, patience: float = 5.0, any_thread: bool = False
+) -> sqlite3.Connection:
+    """A SQLite file whose statements are on disk when they return, each by itself unless a transaction is begun.
+
+    Args:
+        path: of the file, made if it is not there, and then for its owner alone; None for memory.
+        schema: what is made in it where it is not there.
+        pragmas: of this file beside the usual ones, such as "secure_delete = on".
+        patience: seconds to wait for another process.
+        any_thread: True if several threads use it, one after the other.
+
+    Raises:
+        sqlite3.Error: if the file is none, or is held by another.
+        OSError: if it cannot be made.
+    """
+    if path is not None:
+        path.touch(0o600)
+    base = sqlite3.connect(path or ":memory:", isolation_level=None, timeout=patience, check_same_thread=not any_thread)
+    for pragma in (*pragmas, "journal_mode = wal", "synchronous = full"):
+        base.execute(f"pragma {pragma}")
+    base.executescript(schema)
+    return base
 
 
 def refuse_what_others_read(*paths: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import tomli_w
 
-from onlooker._stored import refuse_what_others_read
+from onlooker._stored import database, refuse_what_others_read
 from onlooker.errors import BudgetError, FolderError
 from onlooker.privacy.accounting import Price
 from onlooker.privacy.spending import Spent, spent
@@ -45,12 +45,9 @@ class Budget:
         self._path, self._epsilon, self._delta = path, epsilon, delta
         with self._trouble():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path.touch(0o600)
-            refuse_what_others_read(path)
-            self._base = sqlite3.connect(path, isolation_level=None, timeout=_SECONDS, check_same_thread=False)
-            self._base.execute("pragma journal_mode = wal")
-            self._base.execute("pragma synchronous = full")
-            self._base.executescript(_SCHEMA)
+            if path.exists():
+                refuse_what_others_read(path)
+            self._base = database(path, _SCHEMA, patience=_SECONDS, any_thread=True)
 
     def charge(self, task: bytes, terms: Terms, client: int, round: int, group: int) -> Price:
         """Charge one report before it is sealed; one that was charged before costs nothing again.

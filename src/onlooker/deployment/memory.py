@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onlooker._stored import packed, refuse_what_others_read, unpacked, write_private
+from onlooker._stored import database, packed, refuse_what_others_read, unpacked, write_private
 from onlooker.errors import FolderError
 from onlooker.types import Vector
 
@@ -64,13 +64,9 @@ class Memory:
         with self._trouble():
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             path = folder / "rounds.db"
-            path.touch(0o600)
-            refuse_what_others_read(folder, path)
-            self._base = sqlite3.connect(path, isolation_level=None, timeout=0.1, check_same_thread=False)
-            self._base.execute("pragma journal_mode = wal")
-            self._base.execute("pragma synchronous = full")
-            self._base.execute("pragma locking_mode = exclusive")  # one process a client, or it would report twice
-            self._base.executescript(_SCHEMA)
+            refuse_what_others_read(*(one for one in (folder, path) if one.exists()))
+            # One process a client, or it would report twice.
+            self._base = database(path, _SCHEMA, "locking_mode = exclusive", patience=0.1, any_thread=True)
             with self._base:
                 self._base.execute("begin immediate")
                 found = self._base.execute("select task, client, picked from owner").fetchone()

@@ -7,10 +7,10 @@ group) has one context for ever, and a context one sealed share.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from onlooker._stored import database
 from onlooker.secagg.hashing import Use, digest
 
 _SCHEMA = """
@@ -42,14 +42,14 @@ class Store:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._base = sqlite3.connect(path or ":memory:", isolation_level=None)
+        self._base = database(
+            path,
+            _SCHEMA,
+            "page_size = 65536",  # envelopes are long, and each page has its costs
+            "secure_delete = on",  # envelopes that are dropped, however SQLite was built
+        )
         if path is not None:
             path.chmod(0o600)
-        self._base.execute("pragma page_size = 65536")  # envelopes are long, and each page has its costs
-        self._base.execute("pragma journal_mode = wal")
-        self._base.execute("pragma synchronous = full")
-        self._base.execute("pragma secure_delete = on")  # envelopes that are dropped, however SQLite was built
-        self._base.executescript(_SCHEMA)
 
     def close(self) -> None:
         """Close the file."""
