@@ -15,7 +15,6 @@ from onlooker.deployment.job import Rows, initial, rows_of
 from onlooker.deployment.memory import Memory
 from onlooker.deployment.participant import Participant
 from onlooker.engines import trainer_of
-from onlooker.engines.work import kind_of
 from onlooker.methods.method import State
 from onlooker.privacy.participation import picked
 from onlooker.privacy.random import System
@@ -117,7 +116,7 @@ class Federation:
         """What a round releases."""
         return [
             {
-                kind_of(channel): channel.release(sums[channel.name], self.terms.divisor_of(group))
+                channel.kind: channel.release(sums[channel.name], self.terms.divisor_of(group))
                 for channel in self.terms.channels_of(group)
             }
             for group, sums in enumerate(self.sums(round, state, reports))

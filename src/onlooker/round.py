@@ -15,7 +15,7 @@ import torch
 from onlooker._shadowed import Shadowed
 from onlooker.data import Federation
 from onlooker.engines.engine import Engine, Settings, opened
-from onlooker.engines.work import Gathered, Job, Rows, kind_of
+from onlooker.engines.work import Gathered, Job, Rows
 from onlooker.methods.groups import broadcast
 from onlooker.methods.measuring import estimated
 from onlooker.methods.method import Method, State
@@ -132,7 +132,7 @@ def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, cha
     rows = kept.private.take(seats)
     gathered = engine.play(round, jobs, starts, rows)
     flat = [one for group in gathered for one in group]
-    models = [one for one in flat if kind_of(one.channel) == "model"]
+    models = [one for one in flat if one.channel.kind == "model"]
     signals = [_signal_norm(one) for one in models]
     sealed = {
         one.channel.name: one.channel.seal(one.sums, round, source, kept.noise.get(one.channel.name, ()))
@@ -142,7 +142,7 @@ def play(study: Study, engine: Engine, state: State, kept: Kept, round: int, cha
     charge(hashlib.sha256("".join(one.digest for one in sealed.values()).encode()).hexdigest(), noise)
     divisors = [_divisor(terms, group, cohort) for group, cohort in enumerate(cohorts)]
     released = [
-        {kind_of(one.channel): _release(one.channel, sealed[one.channel.name], divisor) for one in few}
+        {one.channel.kind: _release(one.channel, sealed[one.channel.name], divisor) for one in few}
         for few, divisor in zip(gathered, divisors, strict=True)
     ]
     simulation = {"clients": float(sum(len(cohort) for cohort in cohorts))} | _norms(models, signals, divisors)

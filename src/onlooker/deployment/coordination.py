@@ -14,7 +14,6 @@ from onlooker.deployment.coordinator_file import OwnCoordinator
 from onlooker.deployment.http import Pauses
 from onlooker.deployment.job import initial, test_rows
 from onlooker.deployment.leading import Drawing, Lead, brought, conducting
-from onlooker.engines.work import kind_of
 from onlooker.errors import MessageError, ProtocolError, SealedError, UnreachableError, WaitingError
 from onlooker.folder import RunFolder
 from onlooker.methods.measuring import estimated
@@ -258,7 +257,7 @@ class _Task:
             divisor = self._terms.divisor_of(context.group)
             found.append(
                 {
-                    kind_of(one): None if sealed is None else one.release(sealed[one.name], divisor)
+                    one.kind: None if sealed is None else one.release(sealed[one.name], divisor)
                     for one in context.channels
                 }
             )

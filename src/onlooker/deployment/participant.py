@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from onlooker.deployment.budget import Budget
 from onlooker.deployment.memory import Memory
-from onlooker.engines.work import kind_of
 from onlooker.errors import FolderError, MessageError, ProtocolError
 from onlooker.methods.groups import broadcast
 from onlooker.methods.method import Method, State
@@ -155,7 +154,7 @@ class Participant:
         stream = self.source.stream("local training", context.round, f"client:{self.client}/group:{group}")
         (local,) = answered([self.method.local(received, private, self.examples, stream)], self.trainer)
         weight = terms.weight(self.client)
-        rows = {one.name: local.rows[kind_of(one)] for one in context.channels}
+        rows = {one.name: local.rows[one.kind] for one in context.channels}
         return {name: row if weight == 1 else weight * row for name, row in rows.items()}, local.kept
 
 

@@ -133,7 +133,7 @@ class Worker:
             if len(local.kept):
                 private[job.seat] = local.kept
             for one in into:
-                self._add(one, job.client, local.rows[kind_of(one.channel)], round)
+                self._add(one, job.client, local.rows[one.channel.kind], round)
         for job in jobs:
             if job.covers:
                 mark(job)
@@ -210,8 +210,3 @@ class Worker:
 
 _NOTHING: Vector = np.empty(0, dtype=np.float32)
 _NO_ROWS: Rows = np.empty((0, 0), dtype=np.float32)
-
-
-def kind_of(channel: Channel) -> str:
-    """What a channel carries, whichever group's it is."""
-    return channel.kind

@@ -88,17 +88,17 @@ def mask(stream: Stream, count: int, ring_bits: int) -> Ring:
     return drawn
 
 
-def add_mask(total: Ring, stream: Stream) -> None:
-    """Add to a running sum what `mask` would give, block by block: no mask is ever whole in memory."""
-    _move(np.add, total, stream)
+def move_by_mask(by: np.ufunc, total: Ring, stream: Stream) -> None:
+    """Add to a running sum, or subtract from it, what `mask` would give, block by block: no mask is whole in memory.
 
+    Args:
+        by: `np.add` or `np.subtract`.
+        total: `uint32[d]` or `uint64[d]`, changed in place.
+        stream: that of the mask.
 
-def take_mask(total: Ring, stream: Stream) -> None:
-    """Undo `add_mask`."""
-    _move(np.subtract, total, stream)
-
-
-def _move(by: np.ufunc, total: Ring, stream: Stream) -> None:
+    Raises:
+        ValueError: the sum is of another type.
+    """
     _same_ring(total)
     room = np.empty(min(len(total), BLOCK), dtype=total.dtype)
     for block in blocks(len(total)):

@@ -7,7 +7,7 @@ its masks itself. So an upload is about as long as the row.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from onlooker.errors import MessageError
 from onlooker.privacy.channel import Channel
 from onlooker.privacy.random import Source, Stream
-from onlooker.privacy.shares import Ring, add_mask, take_mask
+from onlooker.privacy.shares import Ring, move_by_mask
 from onlooker.secagg.agreement import Context
 from onlooker.secagg.envelope import Address, Checked, EnvelopeKey, check, seal
 from onlooker.secagg.fields import IDENTITY_BYTES
@@ -92,36 +92,22 @@ def opened(delivery: Delivery, context: Context, server: int, key: EnvelopeKey) 
     return content
 
 
-def add(content: bytes, identity: bytes, context: Context, server: int, totals: Sequence[Ring]) -> None:
-    """Add a server's share of each sum to its running sums, in place.
+def move_by_share(
+    by: np.ufunc, totals: Sequence[Ring], content: bytes, identity: bytes, context: Context, server: int
+) -> None:
+    """Add a server's share of each sum to its running sums, or take it away.
 
     Args:
+        by: `np.add` or `np.subtract`.
+        totals: `uint32[d]` or `uint64[d]` for each channel, changed in place.
         content: what was in the envelope.
         identity: of the report.
         context: of which round.
         server: which.
-        totals: `uint32[d]` or `uint64[d]` for each channel.
     """
-    _move(np.add, add_mask, content, identity, context, server, totals)
-
-
-def take(content: bytes, identity: bytes, context: Context, server: int, totals: Sequence[Ring]) -> None:
-    """Undo `add`."""
-    _move(np.subtract, take_mask, content, identity, context, server, totals)
-
-
-def _move(
-    by: np.ufunc,
-    by_mask: Callable[[Ring, Stream], None],
-    content: bytes,
-    identity: bytes,
-    context: Context,
-    server: int,
-    totals: Sequence[Ring],
-) -> None:
     if server:
         for channel, total in zip(context.channels, totals, strict=True):
-            by_mask(total, _mask(content, context, identity, server, channel.name))
+            move_by_mask(by, total, _mask(content, context, identity, server, channel.name))
         return
     for total, share in zip(totals, each_from_bytes(content, context.channels), strict=True):
         by(total, share, out=total)

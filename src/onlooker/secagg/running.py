@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from onlooker.privacy.shares import Ring
-from onlooker.secagg import reports
 from onlooker.secagg.agreement import Context
+from onlooker.secagg.reports import move_by_share
 
 
 @dataclass
@@ -32,10 +34,10 @@ class Running:
 
     def add(self, client: int, identity: bytes, content: bytes) -> None:
         """One more report, by what was in its envelope."""
-        reports.add(content, identity, self.context, self.server, self.totals)
+        move_by_share(np.add, self.totals, content, identity, self.context, self.server)
         self.clients.add(client)
 
     def remove(self, client: int, identity: bytes, content: bytes) -> None:
         """One that is not in the batch."""
-        reports.take(content, identity, self.context, self.server, self.totals)
+        move_by_share(np.subtract, self.totals, content, identity, self.context, self.server)
         self.clients.remove(client)

@@ -11,7 +11,7 @@ from onlooker.errors import BudgetError, FolderError, MessageError, ProtocolErro
 from onlooker.privacy.random import System
 from onlooker.privacy.shares import combine
 from onlooker.secagg import coordinator
-from onlooker.secagg.reports import add, deliveries, opened
+from onlooker.secagg.reports import deliveries, move_by_share, opened
 from onlooker.secagg.wire import Signed, packed, unpacked
 from participants import federation, total
 
@@ -263,7 +263,7 @@ def test_its_private_part_goes_on_from_round_to_round_and_never_leaves(tmp_path)
         for server, delivery in enumerate(deliveries(unpacked(body))):
             totals.append(channel.empty().shares[server])
             content = opened(delivery, context, server, many.everybody.envelope[server])
-            add(content, delivery.identity, context, server, totals[-1:])
+            move_by_share(np.add, totals[-1:], content, delivery.identity, context, server)
         row = channel.grid.from_ring(combine(totals)) / 2.0**channel.grid.fraction_bits
         assert len(row) == len(one.method.parts.public) and np.any(row)
         assert not {*kept[-1].tolist()} & {*row.astype(np.float32).tolist()} - {0.0}

@@ -21,7 +21,7 @@ from onlooker.secagg.envelope import Address, EnvelopeKey, check, seal
 from onlooker.secagg.hashing import Use, derived, digest, keyed
 from onlooker.secagg.messages import Commitment, Delivery, Reveal
 from onlooker.secagg.protocol import Round
-from onlooker.secagg.reports import _ClientSource, add, opened, take, to_bytes
+from onlooker.secagg.reports import _ClientSource, move_by_share, opened, to_bytes
 from onlooker.secagg.secret import Secret, is_kept
 from onlooker.secagg.wire import Signed, packed, unpacked
 
@@ -170,9 +170,9 @@ def test_a_mask_that_a_server_expands_is_the_one_that_the_client_took_away():
         whole = {**case, "size": len(case["values"])}
         context, total = context_of(whole), np.zeros(len(expected), dtype=np.uint32)
         given = opened(delivery, context, server, key)
-        add(given, delivery.identity, context, server, (total,))
+        move_by_share(np.add, (total,), given, delivery.identity, context, server)
         assert total.tolist() == expected
-        take(given, delivery.identity, context, server, (total,))
+        move_by_share(np.subtract, (total,), given, delivery.identity, context, server)
         assert not total.any()
 
 
