@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import subprocess
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from onlooker.deployment.conductor import Conductor
 from onlooker.deployment.ends import Ends
@@ -19,61 +15,23 @@ from onlooker.secagg import coordinator
 from onlooker.secagg.agreement import Context
 from onlooker.secagg.reports import report
 from secure_rounds import row_of
-from trials import free_port, onlooker, said
+from trials import Processes, job_of, processes_in
 
-JOB = """
-[task]
-method = "feddecouple"
-rounds = 40
-[data]
-name = "digits"
-clients = 5
-[model]
-name = "logistic"
-[sampling.clients]
-name = "all"
-[servers]
-count = 2
-min-batch = 2
-[privacy]
-noise-multiplier = 0.01
-delta = 1e-5
-"""
+JOB = job_of(clients=5, rounds=40, noise=0.01)
 MODEL = bytes(range(32))
 
 
 @dataclass
-class Trial:
-    """Everybody on one machine."""
+class Trial(Processes):
+    """Everybody's keys on one machine, and servers by their numbers."""
 
-    folder: Path
-    processes: dict = field(default_factory=dict)
     ends: Ends = field(default_factory=lambda: Ends(None, 2))
 
-    @property
-    def task(self):
-        return shared(self.folder / "task.toml").task
-
     def start(self, server, **environment):
-        process = subprocess.Popen(
-            onlooker("serve", self.folder / f"aux{server}.toml"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **environment},
-        )
-        self.processes[server] = process
-        line = process.stdout.readline()
-        assert f"aux:{server} serves task" in line, (line, process.poll(), process.stderr.read())
+        super().start(f"aux{server}", **environment)
 
     def kill(self, server, how=signal.SIGKILL):
-        process = self.processes.pop(server)
-        process.send_signal(how)
-        process.communicate(timeout=20)
-
-    def end(self):
-        for server in list(self.processes):
-            self.kill(server, signal.SIGTERM)
+        super().kill(f"aux{server}", how)
 
     def credentials(self, party="coordinator"):
         place = self.folder / party
@@ -132,13 +90,6 @@ def is_right(context, sealed, clients=(0, 1, 2, 4)):
     return 0.85 < error.std() < 1.15 and abs(error.mean()) < 0.2
 
 
-@contextmanager
 def trial_in(folder, job=JOB):
-    (folder / "job.toml").write_text(job)
-    done = said("keys", folder / "trial", "--job", folder / "job.toml", "--port", free_port())
-    assert done.returncode == 0, done.stderr
-    found = Trial(folder / "trial")
-    try:
-        yield found
-    finally:
-        found.end()
+    """The files of a trial, and whatever is started with them until the end."""
+    return processes_in(folder, job, kind=Trial)

@@ -21,6 +21,30 @@ from onlooker.errors import OnlookerError
 from onlooker.secagg.wire import unpacked
 
 
+def job_of(clients, rounds, noise, seed="", more=""):
+    """A job through two servers that starts quickly, as a file."""
+    return f"""
+[task]
+method = "feddecouple"
+rounds = {rounds}
+{seed}
+[data]
+name = "digits"
+clients = {clients}
+[model]
+name = "logistic"
+{more}
+[sampling.clients]
+name = "all"
+[servers]
+count = 2
+min-batch = 2
+[privacy]
+noise-multiplier = {noise}
+delta = 1e-5
+"""
+
+
 def onlooker(*words):
     return [sys.executable, "-m", "onlooker", *map(str, words)]
 
@@ -69,7 +93,7 @@ class Processes:
 
     def end(self):
         for party in list(self.running):
-            self.kill(party, signal.SIGTERM)
+            Processes.kill(self, party, signal.SIGTERM)
 
     def coordinate(self, rounds, courier=None, say=lambda sentence: None):
         """Play some more rounds; what each left."""
@@ -117,13 +141,13 @@ class Courier:
 
 
 @contextmanager
-def processes_in(folder, job, *options):
+def processes_in(folder, job, *options, kind=Processes):
     """The files of a trial, and whatever is started with them until the end."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "job.toml").write_text(job)
     done = said("keys", folder / "t", "--job", folder / "job.toml", "--port", free_port(), *options)
     assert done.returncode == 0, done.stderr
-    found = Processes(folder / "t")
+    found = kind(folder / "t")
     try:
         yield found
     finally:

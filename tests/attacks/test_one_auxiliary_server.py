@@ -68,18 +68,16 @@ def test_as_printed_a_commitment_shows_its_seed_to_whoever_tries():
 
 @pytest.fixture(scope="module")
 def attacked():
-    """A round, with all that aux:0 has of it."""
+    """A round, and what aux:0 has left of its sum without its own noise, less what clients sent, `float64[d]`."""
     everybody = parties({"privacy.noise-multiplier": SIGMA})
     context = everybody.context()
     gathered(everybody, context, CLIENTS)
     closed(everybody, context)
     shares = [everybody.fetch(number, context) for number in range(2)]
-    return everybody, context, coordinator.sealed(context, shares, len(CLIENTS))
-
-
-def released(context, sealed):
     (channel,) = context.channels
-    return channel.release(sealed[channel.name], 1.0)
+    released = channel.release(coordinator.sealed(context, shares, len(CLIENTS))[channel.name], 1.0)
+    own = noise_by(everybody.secrets[0], everybody, context, "aux:0")
+    return everybody, context, released - own - sum(row_of(client, channel.size) for client in CLIENTS)
 
 
 def noise_by(secret, everybody, context, party):
@@ -107,22 +105,14 @@ def known(everybody, context):
 
 
 def test_one_server_takes_off_its_own_noise_and_no_more(attacked):
-    everybody, context, sealed = attacked
-    (channel,) = context.channels
-    clean = sum(row_of(client, channel.size) for client in CLIENTS)
-    own = noise_by(everybody.secrets[0], everybody, context, "aux:0")
-    left = released(context, sealed) - own - clean
+    everybody, context, left = attacked
     assert left.std() == pytest.approx(SIGMA, rel=0.12)
     other = noise_by(everybody.secrets[1], everybody, context, "aux:1")
     assert np.abs(left - other).max() < 1e-3  # both together have no guarantee, as the table of observers says
 
 
 def test_nothing_that_one_server_knows_gives_the_noise_of_the_other(attacked):
-    everybody, context, sealed = attacked
-    (channel,) = context.channels
-    clean = sum(row_of(client, channel.size) for client in CLIENTS)
-    own = noise_by(everybody.secrets[0], everybody, context, "aux:0")
-    left = released(context, sealed) - own - clean
+    everybody, context, left = attacked
     keys = known(everybody, context)
     assert len(keys) > 20
     for key in keys:
@@ -134,10 +124,7 @@ def test_nothing_that_one_server_knows_gives_the_noise_of_the_other(attacked):
 
 
 def test_small_seeds_are_no_secrets_here(attacked):
-    everybody, context, sealed = attacked
-    (channel,) = context.channels
-    clean = sum(row_of(client, channel.size) for client in CLIENTS)
-    left = released(context, sealed) - noise_by(everybody.secrets[0], everybody, context, "aux:0") - clean
+    everybody, context, left = attacked
     for seed in (0, 1, *(secrets.randbits(32) for _ in range(50))):
         for key in (
             seed.to_bytes(32, "big"),

@@ -19,28 +19,9 @@ from onlooker.deployment.coordinator_file import own_coordinator
 from onlooker.deployment.files import shared
 from onlooker.errors import FolderError, UnreachableError
 from onlooker.secagg.wire import packed, unpacked
-from trials import Courier, processes_in, said
+from trials import Courier, job_of, processes_in, said
 
-JOB = """
-[task]
-method = "feddecouple"
-rounds = 200
-[data]
-name = "digits"
-clients = 3
-[model]
-name = "logistic"
-[training]
-learning-rate = 0.5
-[sampling.clients]
-name = "all"
-[servers]
-count = 2
-min-batch = 2
-[privacy]
-noise-multiplier = 0.05
-delta = 1e-5
-"""
+JOB = job_of(clients=3, rounds=200, noise=0.05, more="[training]\nlearning-rate = 0.5")
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import Field
 
 from onlooker.config import Prepared, Table, read
-from onlooker.deployment.files import shared, signing_key
+from onlooker.deployment.files import own_key, shared
 from onlooker.deployment.job import Rows, agreed
 from onlooker.errors import ConfigError
 from onlooker.secagg.agreement import Task
@@ -112,9 +112,7 @@ def own_client(path: Path) -> OwnClient:
     task = shared(base / file.task).task
     if not 0 <= file.client < len(task.roster):
         raise ConfigError(f"{path.name}: client = {file.client} must be from 0 to {len(task.roster) - 1}.")
-    key = signing_key(base / file.signing_key)
-    if key.public_key().public_bytes_raw() != task.roster[file.client]:
-        raise ConfigError(f"{path.name}: signing-key is not the key of client:{file.client} in {file.task}.")
+    key = own_key(path, file.signing_key, task.roster[file.client], f"client:{file.client}", file.task)
     socket = base / file.socket
     if len(str(socket.absolute()).encode()) > _LONGEST_SOCKET:
         raise ConfigError(f'{path.name}: socket = "{file.socket}" is too long a path; choose a shorter one.')

@@ -10,9 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import Field
 
 from onlooker.config import Prepared, Table, read
-from onlooker.deployment.files import Credentials, Shared, TlsTable, credentials_of, shared, signing_key
+from onlooker.deployment.files import Credentials, Shared, TlsTable, credentials_of, own_key, shared
 from onlooker.deployment.job import agreed
-from onlooker.errors import ConfigError
 
 
 class CoordinatorFile(Table):
@@ -80,9 +79,7 @@ def own_coordinator(path: Path) -> OwnCoordinator:
     file = read(CoordinatorFile, path)
     base = path.parent
     found = shared(base / file.task)
-    key = signing_key(base / file.signing_key)
-    if key.public_key().public_bytes_raw() != found.task.coordinator:
-        raise ConfigError(f"{path.name}: signing-key is not the key of the coordinator in {file.task}.")
+    key = own_key(path, file.signing_key, found.task.coordinator, "the coordinator", file.task)
     return OwnCoordinator(
         found,
         agreed(base / file.job, found.task, file.functions),

@@ -17,6 +17,9 @@ from onlooker.errors import ConfigError, TermsError
 from onlooker.privacy.terms import Terms, from_dict
 from onlooker.secagg.agreement import Task
 
+ADDRESS = r"https://[^/\s]+:[0-9]{1,5}"
+"""Of an auxiliary server."""
+
 
 class PartiesTable(Table):
     """Everybody's public signing key, 64 hexadecimal digits each."""
@@ -140,7 +143,7 @@ def shared(path: Path) -> Shared:
     if len(file.addresses) != len(servers):
         raise ConfigError(f"{path.name}: addresses has {len(file.addresses)} in the place of {len(servers)}.")
     for address in file.addresses:
-        if not re.fullmatch(r"https://[^/\s]+:[0-9]{1,5}", address):
+        if not re.fullmatch(ADDRESS, address):
             raise ConfigError(f'{path.name}: addresses has "{address}", which must be "https://host:port".')
     task = Task(identity, _terms(path.parent / file.terms), coordinator, servers, clients)
     return Shared(task, tuple(file.addresses))
@@ -158,9 +161,7 @@ def own(path: Path) -> Own:
     found = shared(base / file.task)
     if not 0 <= file.server < len(found.task.servers):
         raise ConfigError(f"{path.name}: server = {file.server} must be from 0 to {len(found.task.servers) - 1}.")
-    key = signing_key(base / file.signing_key)
-    if key.public_key().public_bytes_raw() != found.task.servers[file.server]:
-        raise ConfigError(f"{path.name}: signing-key is not the key of aux:{file.server} in {file.task}.")
+    key = own_key(path, file.signing_key, found.task.servers[file.server], f"aux:{file.server}", file.task)
     host, _, port = file.listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f'{path.name}: listen = "{file.listen}" must be "host:port", such as "0.0.0.0:9100".')
@@ -188,6 +189,25 @@ def credentials_of(table: TlsTable, path: Path) -> Credentials:
         if not kept.is_file():
             raise ConfigError(f"{path.name}: the file {kept} is not there; `onlooker keys` makes one for a trial.")
     return found
+
+
+def own_key(path: Path, name: str, expected: bytes, party: str, task: str) -> Ed25519PrivateKey:
+    """A party's private signing key, which its file at `path` names.
+
+    Args:
+        path: of the party's file.
+        name: of the key's file, as it stands there.
+        expected: its public key in the task, 32 bytes.
+        party: who, such as "aux:1".
+        task: the name of the task's file.
+
+    Raises:
+        ConfigError: as `signing_key`, or if it is another party's key.
+    """
+    key = signing_key(path.parent / name)
+    if key.public_key().public_bytes_raw() != expected:
+        raise ConfigError(f"{path.name}: signing-key is not the key of {party} in {task}.")
+    return key
 
 
 def signing_key(path: Path) -> Ed25519PrivateKey:

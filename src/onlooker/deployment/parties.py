@@ -12,10 +12,9 @@ import tomli_w
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+from onlooker.deployment.files import ADDRESS
 from onlooker.errors import ConfigError, FolderError
 from onlooker.privacy.terms import Terms, to_dict
-
-_ADDRESS = r"https://[^/\s]+:[0-9]{1,5}"
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def gathered(terms: Terms, coordinator: Path, servers: Sequence[tuple[Path, str]
         if len(given) != wanted:
             raise ConfigError(f"{name} names {len(given)}, and the job has {wanted}; say it once for each, in order.")
     for _, address in servers:
-        if not re.fullmatch(_ADDRESS, address):
+        if not re.fullmatch(ADDRESS, address):
             raise ConfigError(f'--server names "{address}", which must be "https://host:port".')
     paths = [coordinator, *(path for path, _ in servers), *clients]
     keys = [public_key(path) for path in paths]

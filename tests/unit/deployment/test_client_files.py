@@ -9,26 +9,9 @@ from onlooker.deployment.client_file import own_client
 from onlooker.deployment.coordinator_file import own_coordinator
 from onlooker.deployment.keys import write
 from onlooker.errors import ConfigError, OnlookerError, UnpricedError
+from trials import job_of
 
-JOB = """
-[task]
-method = "feddecouple"
-rounds = 20
-seed = "system"
-[data]
-name = "digits"
-clients = 3
-[model]
-name = "logistic"
-[sampling.clients]
-name = "all"
-[servers]
-count = 2
-min-batch = 2
-[privacy]
-noise-multiplier = 2.0
-delta = 1e-5
-"""
+JOB = job_of(clients=3, rounds=20, noise=2.0, seed='seed = "system"')
 COVERED = 'name = "poisson"\nrate = 0.5\ncover-traffic = true'
 
 
