@@ -45,10 +45,10 @@ def test_it_is_the_cohort_of_a_simulation(terms):
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])
 def test_coins_come_up_at_the_rate_that_is_priced(rate):
-    terms, count, trials = sampled("poisson", 1000, rate=rate), 0, 0
+    terms, count, trials = sampled("poisson", 3000, rate=rate), 0, 0
     for client in range(terms.clients):
         count += len(alone(terms, client, System()))
-        trials += 1000
+        trials += 3000
     near = 4.5 * np.sqrt(rate * (1 - rate) * trials)  # beyond, with probability 7e-6
     assert abs(count - rate * trials) < near
     for wrong in (0.7 * rate, 1.3 * rate):
