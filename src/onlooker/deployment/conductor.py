@@ -73,15 +73,6 @@ class Conductor:
         message = coordinator.opening(context, self._key).to_bytes()
         await self._all(lambda server: self._ask(server, "/1/open", message))
 
-    async def phases(self, context: Context) -> list[Phase]:
-        """How far every server is in a round.
-
-        Raises:
-            UnreachableError: if one does not answer in time.
-            ProtocolError: if the round ended without a sum, or was not opened.
-        """
-        return await self._all(lambda server: self._phase(server, context))
-
     async def deliver(self, report: Report) -> None:
         """Bring each server its part of a client's report.
 
